@@ -361,8 +361,8 @@ def compile(
 
     A graph that was not optimized is optimized by `rules` first. `output` is a folder for the
     compiled model, which `load_compiled` opens without a compiler. Of `options`, `target` is
-    native, x86-64-v4 (AVX-512), x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only
-    with `output`, to be copied there); `threads` the number of threads of a run (default: what this
+    native, x86-64-v4 (AVX-512), x86-64-v3 (AVX2), x86-64, c (C for any machine) or aarch64 (NEON;
+    on another machine only with `output`, to be copied there); `threads` the number of threads of a run (default: what this
     process may use); `precision` fp32; bf16: products with weights and those of attention take
     operands rounded to bfloat16 and sum up in float32, everything else stays as it is (OptionError
     where the target has no instruction for that); bf16x2: the same products split their operands

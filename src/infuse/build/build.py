@@ -31,7 +31,6 @@ from infuse.runtime.folder import (
     ABI,
     LIBRARY,
     METADATA,
-    SOURCE,
     WEIGHTS,
     check_replaceable,
     describe_files,
@@ -57,13 +56,12 @@ def build(
     """The folder of the compiled model: from the cache when the same was compiled before, else made
     now.
 
-    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`; where
-    there are others, it only calls them. `key` must stand for the content of the weights; sources,
-    target, compiler, kernels and metadata are added to it here. `metadata` is what
-    `infuse_metadata` returns. With `output`, the result is a copy there, and an older model there
-    is replaced. Raises ToolchainError, CompileError, CacheError or OptionError.
+    `sources` maps file names, the main one of the target's emitter among them, to text that
+    implements `model.h`; where there are others, it only calls them. `key` must stand for the
+    content of the weights; sources, target, compiler, kernels and metadata are added to it here.
+    `metadata` is what `infuse_metadata` returns. With `output`, the result is a copy there, and an
+    older model there is replaced. Raises ToolchainError, CompileError, CacheError or OptionError.
     """
-    assert SOURCE in sources, f"one of the sources must be {SOURCE}"
     if output is not None:
         check_replaceable(Path(output))
     target = Target.resolve(target) if isinstance(target, str) else target
@@ -71,9 +69,10 @@ def build(
 
     cache = cache or Cache()
     emitter = emitter_of(target.machine)
+    assert emitter.main in sources, f"one of the sources must be {emitter.main}"
     texts = emitter.interface_files(metadata)
     facts = _facts(target, toolchain)
-    units = {name: _digest(text, *facts) for name, text in sources.items() if name != SOURCE}
+    units = {name: _digest(text, *facts) for name, text in sources.items() if name != emitter.main}
     store = _UnitObjects(Objects(cache.root, cache.limit), units)
 
     written: list[str] = []
@@ -90,7 +89,7 @@ def build(
             try:
                 make_library(
                     toolchain,
-                    [folder / name for name in sources if name.endswith(".cpp")],
+                    [folder / name for name in sources if name.endswith((".cpp", ".c"))],
                     folder / LIBRARY,
                     target=target,
                     include=[KERNELS, folder],
@@ -98,7 +97,7 @@ def build(
                     jobs=jobs,
                     progress=progress,
                     store=store,
-                    calling=folder / SOURCE,
+                    calling=folder / emitter.main,
                     together=[folder / name for name in emitter.alone(sources)],
                     join=emitter.join,
                 )

@@ -28,18 +28,19 @@ _INSTALL: Final = (
 )
 _COMPILE: Final = (
     "-O3",
-    "-std=c++17",
     "-fPIC",
     "-fvisibility=hidden",
     "-pthread",
-    "-fno-exceptions",
-    "-fno-rtti",
     "-fno-math-errno",
     "-fno-strict-aliasing",
     "-fno-stack-protector",
-    "-fno-threadsafe-statics",
     "-ffunction-sections",
 )
+_LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "c++": ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
+    "c": ("-x", "c", "-std=c11", "-D_DEFAULT_SOURCE"),
+}
+"""What sources of a language need besides."""
 CALLS: Final = ("-O1", "-fno-inline")
 """How sources that only call others are optimized. Where sizes follow from those of the inputs,
 their terms are long, and what computes them takes ten times as long to compile in line.
@@ -165,7 +166,7 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *CALLS, *self._link_flags())
+        flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS, *self._link_flags())
         return repr((self.command, self.details, self.version, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
@@ -174,7 +175,9 @@ class Toolchain:
     def compiling(self, target: Target, include: Sequence[Path] = ()) -> Command:
         """What compiles sources for a target, but for their names."""
         folders = (f"-I{path.absolute()}" for path in include)
-        return (*self.command, *self._compile_flags(), *self._target_flags(target), *folders)
+        language = _LANGUAGES[target.machine.language]
+        flags = (*self._compile_flags(), *language, *self._target_flags(target))
+        return (*self.command, *flags, *folders)
 
     def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
         """What links files to the library `output`, which calls itself `soname`: what stands before
@@ -222,7 +225,9 @@ class Toolchain:
             return CompileError(
                 what, hint="compile with fewer jobs at once, or give the process more memory"
             )
-        where = next((argument for argument in failed.command if argument.endswith(".cpp")), None)
+        where = next(
+            (argument for argument in failed.command if argument.endswith((".cpp", ".c"))), None
+        )
         hint = (
             "this is a fault of Infuse and not of your model: please report it, with that file "
             f"and {LOG} beside it"
@@ -240,15 +245,14 @@ class Toolchain:
         further = [*target.flags, *target.machine.defines()]
         if self.kind == "zig":
             cross = ["-target", f"{target.architecture}-linux-gnu"] if target.is_foreign else []
-            exact = [] if target.is_foreign else [f"-march={target.march.replace('-', '_')}"]
+            march = "" if target.is_foreign else target.march.replace("-", "_")
+            exact = [f"-march={march}"] if march else []
             return [*cross, *exact, "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
             return ["-mcpu=native", *further]
-        return [
-            f"-march={target.march}",
-            *(_GCC if self.kind == "gcc" else ()),
-            *further,
-        ]
+        exact = [f"-march={target.march}"] if target.march else []
+        plain = _GCC if self.kind == "gcc" and target.machine.language == "c++" else ()
+        return [*exact, *plain, *further]
 
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from infuse.dtypes import DType
 from infuse.lowering.blocks import BlockRows
 from infuse.ops.core.formula import Term, divides
 
@@ -36,6 +37,7 @@ class Place:
     pointer: str
     rows: tuple[RowStep, ...]
     column: str
+    dtype: DType
 
 
 Source = int | str

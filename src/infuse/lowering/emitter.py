@@ -14,7 +14,12 @@ from infuse.targets import Machine
 
 
 class Emitter(Protocol):
-    """Writes the sources of programs, by the names of files."""
+    """Writes the sources of programs, by the names of files. `main`: the name of the one that is
+    the model, and calls the others.
+    """
+
+    @property
+    def main(self) -> str: ...
 
     def print_sources(
         self,

@@ -124,7 +124,7 @@ class Epilogue:
             )
             for below, size, stride in self.space.row_steps(tensor)
         )
-        return Place(pointer, rows[::-1], self._column(tensor))
+        return Place(pointer, rows[::-1], self._column(tensor), tensor.dtype)
 
     def _column(self, tensor: Tensor) -> str:
         stride = self.space.column_stride(tensor)

@@ -77,6 +77,10 @@ class KernelTable:
     """The package whose import registers them."""
     base: KernelTable | None = None
     """What has the families that are missing here."""
+    element_types: frozenset[DType] | None = None
+    """The element types of operands and results; None: all that code can hold."""
+    precisions: frozenset[str] | None = None
+    """What layers of float32 may be computed in; None: whatever the machine has units for."""
     families: dict[tuple[str, str], KernelFamily] = field(default_factory=dict)
 
     # -- what is registered ------------------------------------------------------------------------
@@ -149,6 +153,10 @@ class KernelTable:
 
     # -- what is asked -----------------------------------------------------------------------------
 
+    def computes(self, dtype: DType) -> bool:
+        """Whether there is code for elements of a type."""
+        return self.element_types is None or dtype in self.element_types
+
     def of(self, node: Node) -> KernelFamily:
         """The family of a node's operator; an empty one where none was registered."""
         return self.named(node.op.domain, node.kind)
@@ -191,7 +199,14 @@ class KernelTable:
 _NOTHING = KernelFamily()
 COMMON: Final = KernelTable("infuse.lowering.operators")
 """What needs no kernel, or has the same steps on every kind of machine."""
-TABLES: Final = {"cpu": KernelTable("infuse.targets.cpu.lower", COMMON)}
+_USUAL_TYPES: Final = frozenset(
+    dtype for dtype in dtypes.ALL if dtype.c_name and dtype.bits >= 8 and dtype.name[:6] != "float8"
+)
+"""All but the narrow types that no language has."""
+TABLES: Final = {
+    "cpu": KernelTable("infuse.targets.cpu.lower", COMMON),
+    "c": KernelTable("infuse.targets.c.lower", COMMON, _USUAL_TYPES, frozenset(["fp32"])),
+}
 """The kernels of each room of `targets`."""
 
 

@@ -24,7 +24,7 @@ from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import KernelFamily, KernelTable, kernels_of
 from infuse.lowering.liveness import is_known, live_nodes, relations_of
 from infuse.lowering.partition import join_readers, partition
-from infuse.lowering.placing import Placing
+from infuse.lowering.placing import MOST_AXES, Placing
 from infuse.lowering.precisions import Precision
 from infuse.lowering.producers import Producers, fuse_producers
 from infuse.lowering.program import Program, Step
@@ -208,7 +208,14 @@ class Lowering(Placing):
         return all(v is None or family.reads(i) or is_known(v) for i, v in enumerate(node.inputs))
 
     def _check_results(self, node: Node) -> None:
-        """UnsupportedOperatorError unless the results are tensors of known rank."""
+        """UnsupportedOperatorError unless the results are tensors of known rank, and these and the
+        operands have elements that there is code for.
+        """
+        for value in (*node.operands(), *node.outputs):
+            if isinstance(value.type, TensorType) and not self.kernels.computes(value.dtype):
+                self.unsupported(node, f"elements of {value.dtype} on this target")
+            if len(getattr(value.type, "shape", None) or ()) > MOST_AXES:
+                self.unsupported(node, f"tensors of more than {MOST_AXES} axes")
         for value in node.outputs:
             if not isinstance(value.type, TensorType) or value.type.shape is None:
                 self.unsupported(node, "sequences and results of unknown rank")

@@ -5,7 +5,7 @@ one another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
@@ -31,6 +31,9 @@ from infuse.lowering.tensors import (
 from infuse.lowering.view_chains import place_before, seen_through
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import Machine
+
+MOST_AXES: Final = 16
+"""Axes of a tensor that kernels have loops for (kernels/sizes.h)."""
 
 
 def _check_interface(graph: Graph) -> None:
@@ -317,6 +320,8 @@ class Placing:
         """A step that moves elements from one view to another of the same shape."""
         if target.size == 0:
             return
+        if target.rank > MOST_AXES:
+            raise UnsupportedOperatorError(f"a copy along {target.rank} axes has no native code")
         f = self.function("copy", node)
         planes = _few_planes(source, target)
         if planes is not None:

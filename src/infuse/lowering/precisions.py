@@ -8,6 +8,7 @@ from typing import Final
 
 from infuse.errors import OptionError
 from infuse.ir.graph import Node
+from infuse.lowering.kernel_table import kernels_of
 from infuse.options import AUTO, PRECISIONS
 from infuse.targets import DotType, Target
 
@@ -64,6 +65,13 @@ def check_precision(precision: str, target: Target) -> None:
     if precision not in PRECISIONS:
         raise OptionError(
             f"there is no precision {precision!r}", hint=f"one of: {', '.join((*PRECISIONS, AUTO))}"
+        )
+    allowed = kernels_of(target.machine).precisions
+    if allowed is not None and precision not in allowed:
+        raise OptionError(
+            f"the target {target.name} computes in {', '.join(sorted(allowed))}, and not in "
+            f"{precision}",
+            hint="leave the precision at fp32, or name another target",
         )
     if precision == "bf16x2" and not _has_tiles(target):
         raise OptionError(

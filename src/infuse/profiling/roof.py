@@ -58,12 +58,17 @@ class Roof:
 
 def runnable_target(name: str) -> Target:
     """The target called `name`; OptionError where it is not known, or this machine does not run
-    code for it.
+    code for it, or the code does not record its steps.
     """
     target = Target.resolve(name)
     if not target.is_runnable:
         raise OptionError(
             f"code for {name} does not run on this machine, so it cannot be measured here"
+        )
+    if target.machine.language == "c":
+        raise OptionError(
+            f"code for the target {name} does not record when its steps ran",
+            hint="profile another target, or time whole runs (infuse bench)",
         )
     return target
 

@@ -49,9 +49,8 @@ def split_level(name: str) -> tuple[str, tuple[str, ...]]:
     """
     base, *names = name.split("+")
     if base not in (*X86_LEVELS, NEON):
-        raise OptionError(
-            f"there is no target {name!r}", hint=f"one of: native, {', '.join(X86_LEVELS)}, {NEON}"
-        )
+        choices = ", ".join(("native", *X86_LEVELS, NEON, "c"))
+        raise OptionError(f"there is no target {name!r}", hint=f"one of: {choices}")
     extensions = EXTENSIONS.get(base, {})
     if useless := [extension for extension in names if extension not in extensions]:
         what = f"the target {name!r} names {useless[0]!r}, which no kernel has a use for there"

@@ -17,8 +17,10 @@ from infuse.runtime.levels import (
     limit_name,
     split_level,
 )
-from infuse.targets.machine import USUAL, Caches, Machine
+from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
 
+PLAIN: Final = "c"
+"""The target whose code is C for any machine."""
 KERNELS: Final = Path(__file__).parents[1] / "kernels"
 """The headers with the code of kernels."""
 
@@ -47,15 +49,17 @@ class Target:
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
         """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4"
-        (AVX-512), or "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile
-        but which they do not run.
+        (AVX-512), "c" (C for any machine, compiled for this one), or "aarch64" (64-bit ARM with
+        NEON, on Linux), for which other machines compile but which they do not run.
 
-        Behind the last three, further instruction sets (`EXTENSIONS`) may be named, as Linux does:
-        "x86-64-v3+avx_vnni", "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm". OptionError for other
-        names, ToolchainError for one that this machine cannot build.
+        Behind the names of levels and "aarch64", further instruction sets (`EXTENSIONS`) may be
+        named, as Linux does: "x86-64-v3+avx_vnni", "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm".
+        OptionError for other names, ToolchainError for one that this machine cannot build.
         """
         if name == "native":
             return cls._native()
+        if name == PLAIN:
+            return cls(name, "", frozenset(), name, architecture())
         base, names = split_level(name)
         extensions = EXTENSIONS.get(base, {})
         options = sorted(extensions[extension] for extension in names)
@@ -90,6 +94,8 @@ class Target:
     @cached_property
     def machine(self) -> Machine:
         """What kernels are made for."""
+        if self.name == PLAIN:
+            return PlainMachine.on(self.architecture)
         return Machine.of(self.architecture, self.features, self.caches)
 
     @property

@@ -76,6 +76,8 @@ class Machine:
 
     room: ClassVar[str] = "cpu"
     """The folder of `targets` that writes code for it."""
+    language: ClassVar[str] = "c++"
+    """What that is written in, as compilers call it."""
     architecture: str
     vector_bits: int
     registers: int
@@ -150,6 +152,21 @@ class Machine:
         }
         numbers |= {f"{kind.name}_TILES": 1 for kind, unit in self.dots if unit.tiled}
         return [f"-DINFUSE_{name}={value}" for name, value in numbers.items()]
+
+
+class PlainMachine(Machine):
+    """Any machine with a compiler of C: one element at a time, in one thread."""
+
+    room, language = "c", "c"
+
+    @classmethod
+    def on(cls, architecture: str) -> PlainMachine:
+        """The machine of this architecture."""
+        return cls(architecture, 32, 16, 1, USUAL)
+
+    def defines(self) -> list[str]:
+        """Nothing: the code is the same everywhere."""
+        return []
 
 
 def _unit(features: str, products: int, tiled: bool = False) -> DotUnit:

@@ -554,5 +554,3 @@ __attribute__((visibility("hidden"))) int if_3(Model* m, const bool* p0, const f
   return 0;
 }
 
-extern "C" {
-

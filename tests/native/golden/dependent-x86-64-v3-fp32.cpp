@@ -47,8 +47,8 @@ __attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes* d
 
 __attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const long n1, long* s2) {
   (void)d, (void)c;
-  if (!(n1 <= d->s_m || !count_nonzero(p0 + d->s_m, n1 - d->s_m))) return BAD_INDEX;
-  const long out[] = {count_nonzero(p0, n1), 4L, 0L};
+  if (!(n1 <= d->s_m || !count_nonzero<bool>(p0 + d->s_m, n1 - d->s_m))) return BAD_INDEX;
+  const long out[] = {count_nonzero<bool>(p0, n1), 4L, 0L};
   if (!(is_possible(out, 2))) return BAD_SIZES;
   *s2 = out[0];
   if (!(out[1] == 4L)) return DIFFERENT_SIZES;
@@ -227,6 +227,4 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   f->results[0] = own[0].data;
   return 0;
 }
-
-extern "C" {
 

@@ -200,5 +200,3 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   return 0;
 }
 
-extern "C" {
-

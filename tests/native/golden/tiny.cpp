@@ -189,12 +189,12 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   return 0;
 }
 
-extern "C" {
-
 static inline void read_sizes(Sizes* d, const int64_t* symbols) {
   (void)d, (void)symbols;
   d->s_batch = (long)symbols[0];
 }
+
+extern "C" {
 
 INFUSE_API const char* infuse_metadata(void) {
   return "{\"abi\":2,\"name\":\"tiny\",\"inputs\":[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]}],\"outputs\":[{\"name\":\"y0\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]},{\"name\":\"y1\",\"dtype\":\"float32\",\"shape\":[\"batch\",8,3]}],\"symbols\":[\"batch\"],\"weights_bytes\":64,\"weights_hash\":\"0\"}";

@@ -14,6 +14,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
+from infuse.lowering.kernel_table import kernels_of
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.core.sizes import normalize_axes
 from infuse.targets import Machine
@@ -83,6 +84,11 @@ class Composer(GraphBuilder):
         self.node, self.machine = node, machine
         self.wide = {} if wide is None else wide
         self.made: list[Node] = []
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the machine has kernels for operators of the node's kind."""
+        return kernels_of(self.machine).has_kernel(self.node.op.domain, self.node.kind)
 
     def apply(self, op: Operator, inputs: Sequence[Value | None], count: int = 1) -> list[Value]:
         """The outputs of a new node with this operator."""

@@ -32,6 +32,13 @@ def matmul_integer(make: Composer, node: Node) -> Results:
     a, b, a_zero, b_zero = (node.input(i) for i in range(4))
     assert a is not None
     assert b is not None
+    if not make.has_kernel:
+        left, right = (make.cast(v, dtypes.int32) for v in (a, b))
+        if a_zero is not None:
+            left = make(left - make.cast(per_row(make, a_zero), dtypes.int32))
+        if b_zero is not None:
+            right = make(right - make.cast(_flat(make, b_zero), dtypes.int32))
+        return make("MatMul", left, right)
     if b.rank != 1:
         return None
     zero = None if b_zero is None else make.reshape(b_zero)

@@ -63,7 +63,7 @@ def layer_normalization(make: Composer, node: Node) -> Results:
     assert scale is not None
     attributes = node.op.attributes()
     axis = attributes["axis"] % x.rank
-    plain = _is_float32(node) and not any(v.uses for v in node.outputs[1:])
+    plain = make.has_kernel and _is_float32(node) and not any(v.uses for v in node.outputs[1:])
     if plain and _is_row(axis, x, scale, bias):
         return None
     if plain and all(v is None or v.shape == x.shape[axis:] for v in (scale, bias)):
@@ -80,9 +80,10 @@ def rms_normalization(make: Composer, node: Node) -> Results:
     x, scale = _operands(node)
     attributes = node.op.attributes()
     axis = attributes["axis"] % x.rank
-    if _is_float32(node) and _is_row(axis, x, scale):
+    plain = make.has_kernel and _is_float32(node)
+    if plain and _is_row(axis, x, scale):
         return None
-    if _is_float32(node) and scale.shape == x.shape[axis:]:
+    if plain and scale.shape == x.shape[axis:]:
         return _flat_rows(make, node, x, axis, [scale])
     wide = dtypes.float64 if dtypes.float64 in (x.dtype, scale.dtype) else dtypes.float32
     value = make.cast(x, wide)
@@ -112,7 +113,7 @@ def _flat_rows(
 @expands("InstanceNormalization", "GroupNormalization")
 def group_normalization(make: Composer, node: Node) -> Results:
     x, scale, bias = _operands(node)
-    if _is_float32(node):
+    if make.has_kernel and _is_float32(node):
         return None
     attributes = node.op.attributes()
     grouped: Shape = x.shape
@@ -138,7 +139,7 @@ def mean_variance_normalization(make: Composer, node: Node) -> Results:
 @expands("LpNormalization")
 def lp_normalization(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
-    if x.dtype == dtypes.float32:
+    if make.has_kernel and x.dtype == dtypes.float32:
         return None
     attributes = node.op.attributes()
     norm = make.reduce(f"ReduceL{attributes['p']}", x, attributes["axis"] % x.rank)
@@ -149,7 +150,7 @@ def lp_normalization(make: Composer, node: Node) -> Results:
 @expands("Softmax", "LogSoftmax")
 def softmax(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
-    if x.dtype == dtypes.float32:
+    if make.has_kernel and x.dtype == dtypes.float32:
         return None
     axis = node.op.attributes()["axis"] % x.rank
     shifted = make(x - make.reduce("ReduceMax", x, axis))
@@ -188,7 +189,7 @@ def global_pool(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
     axes = range(2, x.rank)
     if node.kind != "GlobalLpPool":
-        if x.dtype == dtypes.float32:
+        if make.has_kernel and x.dtype == dtypes.float32:
             return None
         return make.reduce(
             "ReduceMean" if node.kind == "GlobalAveragePool" else "ReduceMax", x, *axes

@@ -31,7 +31,7 @@ def gemm(make: Composer, node: Node) -> Results:
         if c.dtype.is_integer:
             return None
         addend = make(c * attributes["beta"])
-    if a.dtype == dtypes.float32:
+    if make.has_kernel and a.dtype == dtypes.float32:
         if addend is c:
             return None
         return make("Gemm", a, b, addend, **{**attributes, "beta": 1.0})
@@ -153,7 +153,7 @@ def _matrix(
 
 @expands("Attention")
 def attention(make: Composer, node: Node) -> Results:
-    if node.output.dtype != dtypes.float32 or _needs_scores(node):
+    if not make.has_kernel or node.output.dtype != dtypes.float32 or _needs_scores(node):
         return _Attention(make, node).results()
     mask, keys, past = node.input(3), node.inputs[1], node.input(4)
     assert keys is not None
@@ -305,7 +305,7 @@ class _Attention:
 @expands("RotaryEmbedding")
 def rotary_embedding(make: Composer, node: Node) -> Results:
     x, cos, sin = (v for v in node.inputs[:3] if v is not None)
-    if x.dtype == dtypes.float32:
+    if make.has_kernel and x.dtype == dtypes.float32:
         return None
     attributes, places = node.op.attributes(), node.input(3)
     if places is not None:

@@ -139,7 +139,9 @@ def count_nonzero(low: Lowering, node: Node) -> None:
     x = operand(node)
     f = low.function("count_nonzero", node)
     pointer = f.read(row_major(low, x))
-    f.array("out", x.rank, invoke("count_nonzero", pointer, f.number(dims.product(x.shape))))
+    kind = (x.dtype.c_name,)
+    count = invoke("count_nonzero", pointer, f.number(dims.product(x.shape)), template=kind)
+    f.array("out", x.rank, count)
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 
@@ -157,10 +159,12 @@ def count_compress(low: Lowering, node: Node) -> None:
     f = low.function("count_compress", node)
     pointer, length = f.read(low.dense(condition)), f.number(condition.shape[0])
     most = Size(shape[axis])
-    behind = invoke("count_nonzero", infix(pointer, "+", most), infix(length, "-", most))
+    kind = (condition.dtype.c_name,)
+    rest = infix(pointer, "+", most), infix(length, "-", most)
+    behind = invoke("count_nonzero", *rest, template=kind)
     f.fail_unless(infix(infix(length, "<=", most), "||", Operation("!", (behind,))), "BAD_INDEX")
     sizes = [
-        invoke("count_nonzero", pointer, length) if a == axis else Size(d)
+        invoke("count_nonzero", pointer, length, template=kind) if a == axis else Size(d)
         for a, d in enumerate(shape)
     ]
     longs(f, "out", sizes)

@@ -44,6 +44,17 @@ class Additions:
     end: str = ""
 
 
+def read_text(program: Program) -> str:
+    """What fills the struct of sizes, which the functions of the interface call."""
+    fields = enumerate(map(symbol_field, program.symbols))
+    read = " ".join(f"d->{field} = (long)symbols[{i}];" for i, field in fields)
+    return f"""static inline void read_sizes(Sizes* d, const int64_t* symbols) {{
+  (void)d, (void)symbols;
+  {read}
+}}
+"""
+
+
 def interface_text(
     frames: Sequence[ProgramText],
     info: Mapping[str, Any],
@@ -54,7 +65,6 @@ def interface_text(
     program = frames[0].program
     text = json.dumps(json.dumps(info, separators=(",", ":")))
     symbols = [symbol_field(s) for s in program.symbols]
-    read = " ".join(f"d->{s} = (long)symbols[{i}];" for i, s in enumerate(symbols))
     sizes = [d for _, _, shape in program.outputs for d in shape]
     valid = " || ".join(f"d->{s} < 0" for s in symbols) or "false"
     late = set(filter(program.is_late, sizes))
@@ -63,12 +73,7 @@ def interface_text(
     )
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
-    return f"""static inline void read_sizes(Sizes* d, const int64_t* symbols) {{
-  (void)d, (void)symbols;
-  {read}
-}}
-
-INFUSE_API const char* infuse_metadata(void) {{
+    return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
 

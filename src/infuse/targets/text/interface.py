@@ -12,7 +12,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
-from infuse.runtime.folder import LIBRARY
+from infuse.runtime.folder import HEADER, LIBRARY
 
 EXAMPLE: Final = "example.c"
 _FUNCTIONS: Final = "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile"
@@ -36,6 +36,11 @@ _TILES: Final = {
 def prefixed(text: str, prefix: str) -> str:
     """C text in which the functions of the interface have this prefix in place of infuse_."""
     return _NAMES.sub(f"{prefix}_", text)
+
+
+def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """`model.h`, and a program in C that runs the model."""
+    return {HEADER: header(metadata), EXAMPLE: example(metadata)}
 
 
 def header(metadata: Mapping[str, Any]) -> str:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infuse.lowering.elementwise import Elementwise, Place, RowStep, Scalar, Source
+from infuse.lowering.elementwise import Elementwise, Place, Scalar, Source
 from infuse.targets.cpu.emit.blocks import block_lines
 from infuse.targets.cpu.emit.formulas import FormulaPrinter
-from infuse.targets.text.sizes import size_text
-
-
-def row_text(step: RowStep) -> str:
-    """The elements from row 0 on."""
-    index = "row" if step.below == 1 else f"(row / {_text(step.below)})"
-    if step.size is not None:
-        index = f"({index} % {_text(step.size)})"
-    return index if step.stride == "1" else f"{index} * {step.stride}"
-
-
-def _text(size: int | str) -> str:
-    return size if isinstance(size, str) else size_text(size)
+from infuse.targets.text.places import offset_text
 
 
 def load_text(place: Place) -> str:
     """The elements from (row, col) on."""
-    begin = f"{place.pointer} + {_offset(place)}"
+    begin = f"{place.pointer} + {offset_text(place)}"
     if not place.column:
         return f"splat<L>(load({begin}, One{{}}))"
     column = "col" if place.column == "1" else f"col * {place.column}"
@@ -33,11 +21,7 @@ def load_text(place: Place) -> str:
 
 def store_text(place: Place, value: str) -> str:
     """A statement that puts elements there, whose columns lie side by side."""
-    return f"store({place.pointer} + {_offset(place)} + col, {value}, lanes);"
-
-
-def _offset(place: Place) -> str:
-    return " + ".join(map(row_text, place.rows)) or "0L"
+    return f"store({place.pointer} + {offset_text(place)} + col, {value}, lanes);"
 
 
 def work_lines(work: Elementwise) -> Sequence[str]:

@@ -4,37 +4,18 @@ elements.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-
-import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType, is_narrow
 from infuse.errors import UnsupportedOperatorError
 from infuse.ops.core.formula import Term, may_divide_by_zero
+from infuse.targets.text.literals import literal
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _RENAMED = {"isnan": "is_nan", "isinf": "is_inf"}
 _EXACT = frozenset(["input", "const", "cast"])
-
-
-def literal(value: float | int | bool, dtype: DType) -> str:
-    """A number as a C++ literal of this type; halves are floats while they are computed."""
-    if dtype.is_bool:
-        return "true" if value else "false"
-    if dtype.is_integer:
-        number = int(value)
-        text = (
-            f"{number}{'u' if dtype.kind == 'u' else ''}LL"
-            if number != -(2**63)
-            else f"(-{2**63 - 1}LL - 1)"
-        )
-        return f"({dtype.c_name}){text}"
-    if dtype.bits == 64:
-        return _float_literal(float(value), "")
-    return _float_literal(float(np.float32(value)), "f")
 
 
 def scalar_type(dtype: DType) -> str:
@@ -45,15 +26,6 @@ def scalar_type(dtype: DType) -> str:
 def stored_literal(value: float | int | bool, dtype: DType) -> str:
     """The same as it lies in memory."""
     return f"{dtype.c_name}({literal(value, dtype)})" if is_narrow(dtype) else literal(value, dtype)
-
-
-def _float_literal(number: float, suffix: str) -> str:
-    if math.isnan(number):
-        return f'__builtin_nan{suffix}("")'
-    if math.isinf(number):
-        return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
-    plain = abs(number) < 2**53 and number == round(number, 6)
-    return f"{number!r}{suffix}" if plain else f"{number.hex()}{suffix}"
 
 
 class FormulaPrinter:

@@ -40,6 +40,7 @@ _INVOKED: Final = {
     "is_possible": "sizes.h",
     "pad_sizes": "sizes.h",
     "range_count": "sizes.hpp",
+    "reduced_sizes": "sizes.h",
     "reshape_sizes": "sizes.h",
     "slice_ranges": "sizes.h",
     "squeeze_sizes": "sizes.h",

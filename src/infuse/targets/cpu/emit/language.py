@@ -21,9 +21,10 @@ from infuse.lowering.statements import (
     Work,
 )
 from infuse.targets.cpu.emit.elementwise import work_lines
-from infuse.targets.cpu.emit.formulas import literal, scalar_type
+from infuse.targets.cpu.emit.formulas import scalar_type
 from infuse.targets.cpu.emit.sizes import struct_text
 from infuse.targets.text.language import Language
+from infuse.targets.text.literals import literal
 
 _PARAMETERS: Final = {
     "acc": "auto acc",

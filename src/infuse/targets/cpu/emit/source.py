@@ -13,7 +13,7 @@ from infuse.options import PREFIX
 from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.recording import recorded, recording
 from infuse.targets.cpu.emit.units import distinct, end, preamble
-from infuse.targets.text.entry import Additions, interface_text
+from infuse.targets.text.entry import Additions, interface_text, read_text
 from infuse.targets.text.frames import ProgramText, model_text
 from infuse.targets.text.interface import prefixed
 from infuse.targets.text.plan import plan_text
@@ -48,6 +48,7 @@ def print_sources(
     main += [f"{CPP.head(f, names[CPP.text_of(f)])};" for f in functions.controls]
     main += [frame.run_text(names) for frame in frames]
     main += [CPP.define(f, names[CPP.text_of(f)]) for f in functions.controls]
+    main.append(read_text(program))
     exported = f'extern "C" {{\n\n{interface_text(frames, info, CPP, added)}\n}}  // extern "C"\n'
     main += [prefixed(exported, prefix), end(prefix)]
     return functions.files("\n".join(main))

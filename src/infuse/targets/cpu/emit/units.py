@@ -26,7 +26,6 @@ SMALL: Final = "functions.cpp"
 _SMALL: Final = frozenset(
     [
         "along.hpp",
-        "axes.hpp",
         "cache.hpp",
         "copy.hpp",
         "element.hpp",

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from infuse.ir import dims
-from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.lowering.expressions import Element, Pointed, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.operators.operands import (
-    array,
-    longs,
-    new_symbol,
-    operand,
-)
+from infuse.lowering.operators.operands import operand
+from infuse.lowering.operators.pads import centered, pads_before, stated_pads
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.emit.formulas import stored_literal
@@ -30,17 +24,13 @@ _MODES = {
 
 @lowers("Pad", runtime_inputs=(0, 2))
 def pad(low: Lowering, node: Node, group: Group) -> None:
-    if known_ints(node.input(1)) is None or (
-        node.input(3) is not None and known_ints(node.input(3)) is None
-    ):
-        _pad_as_found(low, node)
-        return
-    before = _pads_before(low, node)
+    stated = stated_pads(node)
+    before = pads_before(low, node)
     source = low.tensor(operand(node))
     target = low.allocate(node.output, source.order)
     constant = node.op.attributes()["mode"] == "constant"
     grows = all(dims.is_nonnegative(p) for p in (*before, *_pads_after(node, before)))
-    if constant and grows and _fill_number(node) is not None:
+    if stated and constant and grows and _fill_number(node) is not None:
         fill(low, target, _fill_number(node), node)
         inside = target
         for axis, size in enumerate(source.shape):
@@ -49,51 +39,6 @@ def pad(low: Lowering, node: Node, group: Group) -> None:
     else:
         _padded(low, node, low.arranged(source, target.order), target, before)
     low.tensors[node.output] = target
-
-
-def _pad_as_found(low: Lowering, node: Node) -> None:
-    """Amounts, or axes, that only the run knows."""
-    data, pads, axes = operand(node), operand(node, 1), node.input(3)
-    names = [new_symbol(low) for _ in data.shape]
-    f = low.function("pad_sizes", node)
-    f.include("sizes.hpp")
-    count = array(low, f, node, "pads", pads) // 2
-    if axes is not None:
-        array(low, f, node, "axes", axes)
-    else:
-        f.array("axes", *map(str, range(data.rank)))
-    longs(f, "in", data.shape)
-    f.room({"before": data.rank, "out": data.rank})
-    repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
-    f.fail_unless(
-        invoke("pad_sizes", "in", data.rank, "pads", "axes", count, repeats, "before", "out")
-    )
-    low.resolve_sizes(f, node, node.output.shape, "out")
-    for axis, name in enumerate(names):
-        f.assign(Pointed(f.resolves(name)), Element("before", axis))
-    f.finish(f"Pad {node.name}: sizes")
-    target = low.allocate(node.output)
-    _padded(
-        low,
-        node,
-        low.arranged(low.tensor(data), target.order),
-        target,
-        [dims.symbol(name) for name in names],
-    )
-    low.tensors[node.output] = target
-
-
-def _pads_before(low: Lowering, node: Node) -> list[Dim]:
-    """What is added before every axis, negative where elements are cut."""
-    data, pads = operand(node), known_ints(node.input(1))
-    axes = known_ints(node.input(3)) if node.input(3) is not None else tuple(range(data.rank))
-    assert pads is not None
-    assert axes is not None
-    before: list[Dim] = [0] * data.rank
-    for i, axis in enumerate(axes):
-        assert isinstance(axis, int)
-        before[axis % data.rank] = pads[i]
-    return before
 
 
 def _pads_after(node: Node, before: list[Dim]) -> list[Dim]:
@@ -170,9 +115,6 @@ def _single(f: FunctionWriter, tensor: Tensor) -> str:
 @lowers("CenterCropPad", runtime_inputs=(0,))
 def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
     data, target = operand(node), low.allocate(node.output)
-    before = []
-    for size, to in zip(data.shape, node.output.shape):
-        added, cut = dims.maximum(to - size, 0), dims.maximum(size - to, 0)
-        before.append(dims.floordiv(added, 2) - dims.floordiv(cut, 2))
+    before = centered(node)
     _padded(low, node, low.arranged(low.tensor(data), target.order), target, before)
     low.tensors[node.output] = target

@@ -13,8 +13,8 @@ from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrences import LinearAttention
-from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.table import lowers
+from infuse.targets.text.literals import literal
 
 
 def _given(low: Lowering, f: FunctionWriter, tensors: dict[int, Tensor], index: int) -> str:

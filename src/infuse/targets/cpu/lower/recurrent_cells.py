@@ -10,7 +10,7 @@ from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import row_major
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Activation, Recurrent
-from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.text.literals import literal
 
 _NAMES = {
     "affine": "Affine",

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.ir import dims
-from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.along import along
-from infuse.lowering.operators.operands import array, longs, new_symbol, operand
+from infuse.lowering.operators.operands import operand
+from infuse.lowering.operators.reduced import reduced_axes, seen_apart
 from infuse.lowering.tensors import Order, Tensor, natural
 from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.targets.cpu.lower.linear import label
@@ -32,18 +31,6 @@ _REDUCERS = {
 }
 _OF_ONE = ("ReduceSum", "ReduceMean", "ReduceProd")
 """Of one element that element, whose sign and whose last bits `Max` keeps: 0 + -0 is 0."""
-
-
-def _axes(node: Node) -> list[int] | None:
-    """The reduced axes; None where only the run knows them."""
-    x = operand(node)
-    numbers = () if node.input(1) is None else known_ints(node.input(1))
-    if numbers is None:
-        return None
-    axes = sorted({int(a) % x.rank for a in numbers or () if isinstance(a, int)})
-    if not axes and not node.op.attributes()["noop_with_empty_axes"]:
-        axes = list(range(x.rank))
-    return axes
 
 
 def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]]:
@@ -72,51 +59,26 @@ class _Plan:
 
 
 def _plan(low: Lowering, node: Node) -> _Plan:
-    x, axes = operand(node), _axes(node)
+    x, axes = operand(node), reduced_axes(node)
     if axes is None:
-        return _found_plan(low, node)
+        seen = seen_apart(low, node)
+        sizes: list[Dim] = [
+            dims.product(seen.shape[: x.rank]),
+            dims.product(seen.shape[x.rank :]),
+            1,
+        ]
+        return _Plan(low.arranged(seen, seen.order), sizes, natural(node.output.rank))
     order, before, after = _split(low.tensor(x), axes)
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
     result_order = _result_order(node, axes, [*before, *after])
     return _Plan(low.dense(x, order), sizes, result_order, len(after) or None)
 
 
-def _found_plan(low: Lowering, node: Node) -> _Plan:
-    """The axes are data: the tensor is seen with kept axes before reduced ones, each of its size or
-    of one.
-    """
-    x, out, attributes = operand(node), node.output, node.op.attributes()
-    outer, reduced = ([new_symbol(low) for _ in x.shape] for _ in range(2))
-    f = low.function("reduced_sizes", node)
-    f.include("axes.hpp")
-    count = array(low, f, node, "axes", operand(node, 1))
-    longs(f, "in", x.shape)
-    f.room({"kept": x.rank + 1, "reduced": x.rank + 1, "out": out.rank + 1})
-    none, keep = (
-        "true" if attributes[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
-    )
-    how = x.rank, "axes", count, none, keep, out.rank
-    f.fail_unless(invoke("reduced_sizes", "in", *how, "kept", "reduced", "out"))
-    low.resolve_sizes(f, node, out.shape, "out")
-    for axis in range(x.rank):
-        outside, inside = f.resolves(outer[axis]), f.resolves(reduced[axis])
-        f.assign_all({f"*{outside}": f"kept[{axis}]", f"*{inside}": f"reduced[{axis}]"})
-    f.finish(f"{node.kind} {node.name}: sizes")
-    tensor = low.tensor(x)
-    shape = tuple(map(dims.symbol, [*outer, *reduced]))
-    order = natural(len(shape))
-    seen = Tensor(
-        tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset
-    )
-    sizes: list[Dim] = [dims.product(shape[: x.rank]), dims.product(shape[x.rank :]), 1]
-    return _Plan(low.arranged(seen, order), sizes, natural(out.rank))
-
-
 @lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
     tensor, reducer = plan.tensor, _REDUCERS.get(node.kind)
-    if node.kind in _OF_ONE and _axes(node) == []:
+    if node.kind in _OF_ONE and reduced_axes(node) == []:
         reducer = "Max"
     f = low.function(node.kind, *group.nodes)
     f.include("reduce.hpp")

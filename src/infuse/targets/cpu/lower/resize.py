@@ -23,9 +23,9 @@ from infuse.lowering.operators.operands import array, operand
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.resampling import Resize, meant
-from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.table import lowers
+from infuse.targets.text.literals import literal
 from infuse.targets.text.sizes import size_text
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.

@@ -15,9 +15,9 @@ from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
-from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.lower.convolution import image
 from infuse.targets.cpu.table import lowers, resolves_sizes
+from infuse.targets.text.literals import literal
 
 MOST_SAMPLE_AXES = 6
 

@@ -17,7 +17,7 @@ from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, channels_last, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
-from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.text.literals import literal
 
 MOST_AXES = 6
 

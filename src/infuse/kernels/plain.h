@@ -1,0 +1,688 @@
+// Kernels in plain C, an element at a time, for the target "c": a source begins with this text.
+// Functions whose names end in an element type exist for all that `INFUSE_PLAIN` lists.
+#pragma once
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+#include "memory.h"
+
+#define PLAIN static __attribute__((unused))
+
+// ---- the context of a run ----------------------------------------------------------------------
+
+typedef struct Context {
+  char* scratch;
+  long reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
+} Context;
+
+PLAIN Context* context_open(int threads) {
+  Context* c = (Context*)calloc(1, sizeof(Context));
+  (void)threads;
+  if (c) c->index_limit = -1;
+  return c;
+}
+
+PLAIN void context_close(Context* c) {
+  if (c) memory_close(c->scratch);
+  free(c);
+}
+
+PLAIN bool context_reserve(Context* c, long bytes) {
+  if (bytes > c->reserved) {
+    memory_close(c->scratch);
+    c->reserved = 0;
+    c->scratch = memory_open(bytes);
+    if (!c->scratch) return false;
+    c->reserved = bytes;
+  }
+  return true;
+}
+
+// ---- element types -----------------------------------------------------------------------------
+
+typedef uint16_t float16;
+typedef uint16_t bfloat16;
+
+/** A number in a float type of `digits` bits of mantissa, whose least bit is at least 2^least. */
+PLAIN uint16_t narrowed(double x, int digits, int least, int infinite, int nan) {
+  const int sign = signbit(x) ? 0x8000 : 0;
+  int exponent, bits;
+  if (isnan(x)) return (uint16_t)(sign | nan);
+  if (isinf(x)) return (uint16_t)(sign | infinite);
+  frexp(x, &exponent);
+  const int last = exponent - digits > least ? exponent - digits : least;
+  bits = (int)rint(ldexp(fabs(x), -last)) + ((x == 0 ? 0 : last - least) << (digits - 1));
+  return (uint16_t)(sign | (bits < infinite ? bits : infinite));
+}
+
+/** What such bits stand for. */
+PLAIN double widened(uint16_t bits, int digits, int least) {
+  const int field = (bits & 0x7fff) >> (digits - 1), rest = bits & ((1 << (digits - 1)) - 1);
+  const int all = 0x7fff >> (digits - 1);
+  double x = field ? ldexp(rest + (1 << (digits - 1)), least + field - 1) : ldexp(rest, least);
+  if (field == all) x = rest ? NAN : INFINITY;
+  return bits & 0x8000 ? -x : x;
+}
+
+PLAIN float16 to_float16(double x) { return narrowed(x, 11, -24, 0x7c00, 0x7e00); }
+PLAIN bfloat16 to_bfloat16(double x) { return narrowed(x, 8, -133, 0x7f80, 0x7fc0); }
+PLAIN double of_float16(float16 x) { return widened(x, 11, -24); }
+PLAIN double of_bfloat16(bfloat16 x) { return widened(x, 8, -133); }
+PLAIN float to_float(double x) { return (float)x; }
+PLAIN double of_float(float x) { return x; }
+PLAIN double to_double(double x) { return x; }
+PLAIN double of_double(double x) { return x; }
+
+/** Integers as x86 converts them: truncated where they fit, else the least. */
+PLAIN int64_t whole64(double x) {
+  return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+PLAIN int32_t whole32(double x) { return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN; }
+PLAIN uint64_t whole_unsigned(double x) {
+  if (x >= 0x1p63) return x < 0x1p64 ? (uint64_t)x : (uint64_t)1 << 63;
+  return (uint64_t)whole64(x);
+}
+
+// ---- formulas ----------------------------------------------------------------------------------
+
+PLAIN double rsqrt(double x) { return 1 / sqrt(x); }
+PLAIN double sigmoid(double x) {
+  const double e = exp(-fabs(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
+PLAIN double softplus(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
+PLAIN double mod_real(double a, double b) {
+  const double r = fmod(a, b);
+  if (r == 0) return copysign(r, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+/** A divisor other than zero; notes one that is zero. */
+#define NONZERO(b, found) ((b) != 0 ? (b) : (*(found) = true, 1))
+
+/** What numbers of a type are added, multiplied and compared as: floats as double, integers so that
+ * they wrap around. */
+#define INFUSE_REAL(T)                                                                         \
+  typedef double T##_sum;                                                                      \
+  PLAIN double plus_##T(double a, double b) { return a + b; }                                  \
+  PLAIN double times_##T(double a, double b) { return a * b; }                                 \
+  PLAIN double over_##T(double a, double b) { return a / b; }                                  \
+  PLAIN double start_##T(bool most) { return most ? -INFINITY : INFINITY; }                    \
+  PLAIN double abs_##T(double a) { return fabs(a); }                                           \
+  PLAIN double max_##T(double a, double b) { return isnan(b) ? b : a > b || isnan(a) ? a : b; } \
+  PLAIN double min_##T(double a, double b) { return isnan(b) ? b : a < b || isnan(a) ? a : b; } \
+  PLAIN double sign_##T(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; }
+
+#define INFUSE_WHOLE(T, W, U, LEAST, MOST)                                                     \
+  typedef W T##_sum;                                                                           \
+  PLAIN W of_##T(T x) { return x; }                                                            \
+  PLAIN T to_##T(W x) { return (T)x; }                                                         \
+  PLAIN W plus_##T(W a, W b) { return (W)((uint64_t)a + (uint64_t)b); }                        \
+  PLAIN W times_##T(W a, W b) { return (W)((uint64_t)a * (uint64_t)b); }                       \
+  PLAIN W over_##T(W a, W b) { return b == 0 ? 0 : a / b; }                                    \
+  PLAIN W start_##T(bool most) { return most ? (W)(LEAST) : (W)(MOST); }                       \
+  PLAIN W abs_##T(W a) { return a < 0 ? (T)(0 - (uint64_t)a) : a; }                            \
+  PLAIN W max_##T(W a, W b) { return a > b ? a : b; }                                          \
+  PLAIN W min_##T(W a, W b) { return a < b ? a : b; }                                          \
+  PLAIN W sign_##T(W a) { return (a > 0) - (a < 0); }                                          \
+  PLAIN T div_##T(T a, T b) {                                                                  \
+    if (b == 0) return 0;                                                                      \
+    return (T)-1 < 0 && b == (T)-1 ? (T)(0 - (U)a) : (T)(a / b);                               \
+  }                                                                                            \
+  PLAIN T fmod_##T(T a, T b) {                                                                 \
+    return b == 0 || ((T)-1 < 0 && b == (T)-1) ? 0 : (T)(a % b);                               \
+  }                                                                                            \
+  PLAIN T mod_##T(T a, T b) {                                                                  \
+    const T r = fmod_##T(a, b);                                                                \
+    return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                      \
+  }                                                                                            \
+  PLAIN T pow_##T(T a, T b) {                                                                  \
+    uint64_t r = 1, x = (uint64_t)a;                                                           \
+    if (b < 0) return a == 1 ? 1 : a == (T)-1 ? (T)(b & 1 ? -1 : 1) : 0;                       \
+    for (uint64_t n = (uint64_t)b; n; n >>= 1, x *= x)                                         \
+      if (n & 1) r *= x;                                                                       \
+    return (T)r;                                                                               \
+  }                                                                                            \
+  PLAIN T shift_left_##T(T x, T by) {                                                          \
+    return (uint64_t)by < 8 * sizeof(T) ? (T)((uint64_t)x << ((uint64_t)by & 63)) : 0;         \
+  }                                                                                            \
+  PLAIN T shift_right_##T(T x, T by) {                                                         \
+    return (uint64_t)by < 8 * sizeof(T) ? (T)(x >> (by & (T)(8 * sizeof(T) - 1)))              \
+                                        : (T)(x < 0 ? -1 : 0);                                 \
+  }
+
+INFUSE_REAL(float)
+INFUSE_REAL(double)
+INFUSE_REAL(float16)
+INFUSE_REAL(bfloat16)
+INFUSE_WHOLE(int8_t, int64_t, uint64_t, INT8_MIN, INT8_MAX)
+INFUSE_WHOLE(int16_t, int64_t, uint64_t, INT16_MIN, INT16_MAX)
+INFUSE_WHOLE(int32_t, int64_t, uint64_t, INT32_MIN, INT32_MAX)
+INFUSE_WHOLE(int64_t, int64_t, uint64_t, INT64_MIN, INT64_MAX)
+INFUSE_WHOLE(uint8_t, uint64_t, uint64_t, 0, UINT8_MAX)
+INFUSE_WHOLE(uint16_t, uint64_t, uint64_t, 0, UINT16_MAX)
+INFUSE_WHOLE(uint32_t, uint64_t, uint64_t, 0, UINT32_MAX)
+INFUSE_WHOLE(uint64_t, uint64_t, uint64_t, 0, UINT64_MAX)
+PLAIN bool of_bool(bool x) { return x; }
+PLAIN bool to_bool(bool x) { return x; }
+typedef bool bool_sum;
+PLAIN bool plus_bool(bool a, bool b) { return a | b; }
+PLAIN bool times_bool(bool a, bool b) { return a & b; }
+PLAIN bool over_bool(bool a, bool b) { return a & b; }
+PLAIN bool start_bool(bool most) { return !most; }
+PLAIN bool abs_bool(bool a) { return a; }
+PLAIN bool max_bool(bool a, bool b) { return a | b; }
+PLAIN bool min_bool(bool a, bool b) { return a & b; }
+
+// ---- places ------------------------------------------------------------------------------------
+
+#define MOST_RANK 16
+
+/** Moves to the next of the indices within `shape`; false behind the last one. */
+PLAIN bool next_index(int rank, const long* shape, long* at) {
+  for (int a = rank - 1; a >= 0; --a) {
+    if (++at[a] < shape[a]) return true;
+    at[a] = 0;
+  }
+  return false;
+}
+
+PLAIN long offset_of(int rank, const long* at, const long* strides) {
+  long offset = 0;
+  for (int a = 0; a < rank; ++a) offset += at[a] * strides[a];
+  return offset;
+}
+
+PLAIN bool is_empty(int rank, const long* shape) {
+  for (int a = 0; a < rank; ++a)
+    if (shape[a] <= 0) return true;
+  return false;
+}
+
+/** An index that counts from the end where it is negative; false, and noted, where it is outside. */
+PLAIN bool find_index(Context* c, int64_t index, long size, long* at) {
+  *at = (long)(index < 0 ? index + size : index);
+  if (*at >= 0 && *at < size) return true;
+  c->bad_index = (long)index;
+  c->index_limit = size;
+  return false;
+}
+
+// ---- kernels that move elements of any type ------------------------------------------------------
+
+PLAIN void copy_elements(long bytes, int rank, const long* shape, const long* from, const long* to,
+                         const void* x, void* y) {
+  long at[MOST_RANK] = {0};
+  if (is_empty(rank, shape)) return;
+  do {
+    const char* source = (const char*)x + offset_of(rank, at, from) * bytes;
+    memcpy((char*)y + offset_of(rank, at, to) * bytes, source, (size_t)bytes);
+  } while (next_index(rank, shape, at));
+}
+
+PLAIN void fill_elements(long bytes, long count, const void* value, void* y) {
+  for (long i = 0; i < count; ++i) memcpy((char*)y + i * bytes, value, (size_t)bytes);
+}
+
+enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
+
+/** The index of the source for index i of an axis of the result; -1: the constant. What is cut off
+ * is not repeated. */
+PLAIN long pad_source(long i, long size, long begin, long out, enum PadMode mode) {
+  const long at = i - begin, left = out - begin;
+  const long first = begin < 0 ? -begin : 0, end = left < size ? left : size;
+  if (at >= first && at < end) return at;
+  if (mode == PAD_CONSTANT) return -1;
+  if (mode == PAD_EDGE) return at < first ? first : end - 1;
+  const long count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
+  if (period == 0) return first;
+  const long r = ((at - first) % period + period) % period;
+  return first + (r < count ? r : period - r);
+}
+
+PLAIN void pad(long bytes, int rank, const long* size, const long* begin, const long* out,
+               enum PadMode mode, const void* value, const void* x, void* y) {
+  long at[MOST_RANK] = {0};
+  char* to = (char*)y;
+  if (is_empty(rank, out)) return;
+  do {
+    long offset = 0;
+    bool inside = true;
+    for (int a = 0; a < rank; ++a) {
+      const long source = pad_source(at[a], size[a], begin[a], out[a], mode);
+      inside = inside && source >= 0;
+      offset = offset * size[a] + source;
+    }
+    memcpy(to, inside ? (const char*)x + offset * bytes : value, (size_t)bytes);
+    to += bytes;
+  } while (next_index(rank, out, at));
+}
+
+/** Keeps x[.., i, j] where j >= i + k (upper) or j <= i + k; zero elsewhere. */
+PLAIN void triangle(long bytes, long batch, long rows, long cols, long k, bool upper, const void* x,
+                    void* y) {
+  for (long i = 0; i < batch * rows * cols; ++i) {
+    const long edge = i / cols % rows + (k < -rows ? -rows : k > cols ? cols : k), j = i % cols;
+    char* to = (char*)y + i * bytes;
+    if (upper ? j >= edge : j <= edge)
+      memcpy(to, (const char*)x + i * bytes, (size_t)bytes);
+    else
+      memset(to, 0, (size_t)bytes);
+  }
+}
+
+/** The parts whose condition holds: of each of `outer` rows of `size` parts of `bytes` bytes. */
+PLAIN void compress(const void* x, const bool* condition, long conditions, long outer, long size,
+                    long bytes, void* y) {
+  char* to = (char*)y;
+  for (long row = 0; row < outer; ++row)
+    for (long i = 0; i < size && i < conditions; ++i)
+      if (condition[i]) {
+        memcpy(to, (const char*)x + (row * size + i) * bytes, (size_t)bytes);
+        to += bytes;
+      }
+}
+
+/** Kernels that read indices: `bytes` are those of an element, or of the slice that it selects. */
+#define INFUSE_INDEXED(I)                                                                       \
+  PLAIN bool gather_##I(Context* c, long bytes, long outer, long size, long count,              \
+                        const void* x, const I* index, void* y) {                               \
+    for (long o = 0; o < outer; ++o)                                                            \
+      for (long i = 0; i < count; ++i) {                                                        \
+        long at;                                                                                \
+        if (!find_index(c, index[i], size, &at)) return false;                                  \
+        memcpy((char*)y + (o * count + i) * bytes, (const char*)x + (o * size + at) * bytes,    \
+               (size_t)bytes);                                                                  \
+      }                                                                                         \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN bool gather_elements_##I(Context* c, long bytes, int rank, const long* shape,           \
+                                 const long* strides, int axis, long size, const void* x,       \
+                                 const I* index, void* y) {                                     \
+    long at[MOST_RANK] = {0}, place;                                                            \
+    if (is_empty(rank, shape)) return true;                                                     \
+    do {                                                                                        \
+      if (!find_index(c, *index++, size, &place)) return false;                                 \
+      const long from = offset_of(rank, at, strides) + (place - at[axis]) * strides[axis];      \
+      memcpy(y, (const char*)x + from * bytes, (size_t)bytes);                                  \
+      y = (char*)y + bytes;                                                                     \
+    } while (next_index(rank, shape, at));                                                      \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN bool tuple_##I(Context* c, const I* index, int depth, const long* sizes, long* offset) { \
+    *offset = 0;                                                                                \
+    for (int d = 0; d < depth; ++d) {                                                           \
+      long at;                                                                                  \
+      if (!find_index(c, index[d], sizes[d], &at)) return false;                                \
+      *offset = *offset * sizes[d] + at;                                                        \
+    }                                                                                           \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN bool gather_nd_##I(Context* c, long bytes, long batch, long points, int depth,          \
+                           const long* sizes, const void* x, const I* index, void* y) {         \
+    long volume = 1, at;                                                                        \
+    for (int d = 0; d < depth; ++d) volume *= sizes[d];                                         \
+    for (long i = 0; i < batch * points; ++i) {                                                 \
+      if (!tuple_##I(c, index + i * depth, depth, sizes, &at)) return false;                    \
+      memcpy((char*)y + i * bytes, (const char*)x + (i / points * volume + at) * bytes,         \
+             (size_t)bytes);                                                                    \
+    }                                                                                           \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN void reverse_lines_##I(long bytes, long batch, long time, const void* x,                \
+                               const I* lengths, void* y) {                                     \
+    for (long i = 0; i < batch * time; ++i) {                                                   \
+      const long line = i / time * time, t = i % time, length = (long)lengths[i / time];        \
+      const long from = line + (t < length ? length - 1 - t : t);                               \
+      memcpy((char*)y + i * bytes, (const char*)x + from * bytes, (size_t)bytes);               \
+    }                                                                                           \
+  }
+
+INFUSE_INDEXED(int32_t)
+INFUSE_INDEXED(int64_t)
+
+// ---- kernels that compute ----------------------------------------------------------------------
+
+enum Reduction {
+  REDUCE_SUM,
+  REDUCE_MEAN,
+  REDUCE_PROD,
+  REDUCE_MAX,
+  REDUCE_MIN,
+  REDUCE_L1,
+  REDUCE_L2,
+  REDUCE_SUM_SQUARE,
+  REDUCE_LOG_SUM,
+  REDUCE_LOG_SUM_EXP,
+};
+
+enum Join { JOIN_NONE, JOIN_ADD, JOIN_MUL, JOIN_MIN, JOIN_MAX };
+
+/** A window: its axes, and of each the sizes of image, result and kernel, and how it moves. */
+typedef struct Window {
+  int rank;
+  long size[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+} Window;
+
+/** Where a tap of a window reads, along each axis; false in the padding. */
+PLAIN bool window_tap(const Window* w, const long* at, const long* tap, long* offset) {
+  *offset = 0;
+  for (int a = 0; a < w->rank; ++a) {
+    const long i = at[a] * w->stride[a] + tap[a] * w->dilation[a] - w->before[a];
+    if (i < 0 || i >= w->size[a]) return false;
+    *offset = *offset * w->size[a] + i;
+  }
+  return true;
+}
+
+PLAIN long volume(int rank, const long* shape) {
+  long all = 1;
+  for (int a = 0; a < rank; ++a) all *= shape[a];
+  return all;
+}
+
+#define INFUSE_PLAIN(T)                                                                         \
+  PLAIN void range_##T(T start, T step, long count, T* y) {                                     \
+    for (long i = 0; i < count; ++i)                                                            \
+      y[i] = to_##T(plus_##T(of_##T(start), times_##T((T##_sum)i, of_##T(step))));              \
+  }                                                                                             \
+  PLAIN long count_nonzero_##T(const T* x, long n) {                                            \
+    long found = 0;                                                                             \
+    for (long i = 0; i < n; ++i) found += of_##T(x[i]) != 0;                                    \
+    return found;                                                                               \
+  }                                                                                             \
+  PLAIN void nonzero_##T(const T* x, const long* sizes, int rank, long n, long count,           \
+                         int64_t* y) {                                                          \
+    long at[MOST_RANK] = {0}, column = 0;                                                       \
+    for (long i = 0; i < n; ++i, next_index(rank, sizes, at))                                   \
+      if (of_##T(x[i]) != 0 && column < count) {                                                \
+        for (int a = 0; a < rank; ++a) y[a * count + column] = at[a];                           \
+        ++column;                                                                               \
+      }                                                                                         \
+  }                                                                                             \
+  PLAIN T##_sum joined_##T(enum Join join, T##_sum a, T##_sum b) {                              \
+    switch (join) {                                                                             \
+      case JOIN_ADD: return plus_##T(a, b);                                                     \
+      case JOIN_MUL: return times_##T(a, b);                                                    \
+      case JOIN_MIN: return min_##T(a, b);                                                      \
+      case JOIN_MAX: return max_##T(a, b);                                                      \
+      default: return b;                                                                        \
+    }                                                                                           \
+  }                                                                                             \
+  PLAIN bool scatter_elements_##T(Context* c, enum Join join, int rank, const long* shape,      \
+                                  const long* strides, int axis, long size, const int64_t* index, \
+                                  const T* updates, T* y) {                                     \
+    long at[MOST_RANK] = {0}, place;                                                            \
+    if (is_empty(rank, shape)) return true;                                                     \
+    do {                                                                                        \
+      if (!find_index(c, *index++, size, &place)) return false;                                 \
+      T* to = y + offset_of(rank, at, strides) + (place - at[axis]) * strides[axis];            \
+      *to = to_##T(joined_##T(join, of_##T(*to), of_##T(*updates++)));                          \
+    } while (next_index(rank, shape, at));                                                      \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN bool scatter_nd_##T(Context* c, enum Join join, long points, int depth,                 \
+                            const long* sizes, long slice, const int64_t* index,                \
+                            const T* updates, T* y) {                                           \
+    for (long i = 0; i < points; ++i) {                                                         \
+      long at;                                                                                  \
+      if (!tuple_int64_t(c, index + i * depth, depth, sizes, &at)) return false;                \
+      for (long j = 0; j < slice; ++j) {                                                        \
+        T* to = y + at * slice + j;                                                             \
+        *to = to_##T(joined_##T(join, of_##T(*to), of_##T(updates[i * slice + j])));            \
+      }                                                                                         \
+    }                                                                                           \
+    return true;                                                                                \
+  }                                                                                             \
+  PLAIN void running_##T(bool product, long outer, long size, long inner, bool exclusive,       \
+                         bool reverse, const T* x, T* y) {                                      \
+    for (long line = 0; line < outer * inner; ++line) {                                         \
+      T##_sum all = (T##_sum)product;                                                           \
+      for (long i = 0; i < size; ++i) {                                                         \
+        const long row = reverse ? size - 1 - i : i;                                            \
+        const long at = (line / inner * size + row) * inner + line % inner;                     \
+        const T##_sum next =                                                                    \
+            product ? times_##T(all, of_##T(x[at])) : plus_##T(all, of_##T(x[at]));             \
+        y[at] = to_##T(exclusive ? all : next);                                                 \
+        all = next;                                                                             \
+      }                                                                                         \
+    }                                                                                           \
+  }                                                                                             \
+  /* Whether element a comes before b among the best; NaN is larger than every number. */       \
+  PLAIN bool before_##T(bool largest, T##_sum a, T##_sum b) {                                   \
+    if (a != a || b != b) return largest ? a != a && b == b : b != b && a == a;                 \
+    return largest ? a > b : a < b;                                                             \
+  }                                                                                             \
+  PLAIN void arg_extreme_##T(bool largest, bool last, long outer, long size, long inner,        \
+                             const T* x, int64_t* y) {                                          \
+    for (long line = 0; line < outer * inner; ++line) {                                         \
+      const T* from = x + line / inner * size * inner + line % inner;                           \
+      long best = 0;                                                                            \
+      for (long i = 1; i < size; ++i) {                                                         \
+        const T##_sum a = of_##T(from[i * inner]), b = of_##T(from[best * inner]);              \
+        const bool over = a != a ? b == b : b == b && (largest ? a > b : a < b);                \
+        if (over || (last && (a == b || (a != a && b != b)))) best = i;                         \
+      }                                                                                         \
+      y[line] = best;                                                                           \
+    }                                                                                           \
+  }                                                                                             \
+  PLAIN void top_k_##T(bool largest, long outer, long size, long inner, long k, const T* x,     \
+                       T* y, int64_t* places) {                                                 \
+    for (long line = 0; line < outer * inner; ++line) {                                         \
+      const T* from = x + line / inner * size * inner + line % inner;                           \
+      const long to = line / inner * k * inner + line % inner;                                  \
+      for (long i = 0, held = 0; i < size; ++i) {                                               \
+        long at = held;                                                                         \
+        while (at > 0 && before_##T(largest, of_##T(from[i * inner]),                           \
+                                    of_##T(y[to + (at - 1) * inner])))                          \
+          --at;                                                                                 \
+        if (at >= k) continue;                                                                  \
+        held += held < k;                                                                       \
+        for (long j = held - 1; j > at; --j) {                                                  \
+          y[to + j * inner] = y[to + (j - 1) * inner];                                          \
+          places[to + j * inner] = places[to + (j - 1) * inner];                                \
+        }                                                                                       \
+        y[to + at * inner] = from[i * inner];                                                   \
+        places[to + at * inner] = i;                                                            \
+      }                                                                                         \
+    }                                                                                           \
+  }                                                                                             \
+  /* Over the axes of `inside`, for each index of `outside`, whose results lie in order. */     \
+  PLAIN void reduce_##T(enum Reduction kind, int outer, const long* outside, const long* steps, \
+                        int inner, const long* inside, const long* strides, const T* x, T* y) { \
+    long at[MOST_RANK] = {0};                                                                   \
+    const long count = volume(inner, inside);                                                   \
+    if (is_empty(outer, outside)) return;                                                       \
+    do {                                                                                        \
+      long in[MOST_RANK] = {0};                                                                 \
+      const T* from = x + offset_of(outer, at, steps);                                          \
+      const bool extreme = kind == REDUCE_MAX || kind == REDUCE_MIN;                            \
+      T##_sum all = extreme ? start_##T(kind == REDUCE_MAX) : (T##_sum)(kind == REDUCE_PROD);   \
+      T##_sum most = start_##T(true);                                                           \
+      if (kind == REDUCE_LOG_SUM_EXP && count > 0) {                                            \
+        do                                                                                      \
+          most = max_##T(most, of_##T(from[offset_of(inner, in, strides)]));                    \
+        while (next_index(inner, inside, in));                                                  \
+        if (isinf((double)most)) most = 0;                                                      \
+      }                                                                                         \
+      if (count > 0) do {                                                                       \
+          const T##_sum v = of_##T(from[offset_of(inner, in, strides)]);                        \
+          switch (kind) {                                                                       \
+            case REDUCE_PROD: all = times_##T(all, v); break;                                   \
+            case REDUCE_MAX: all = max_##T(all, v); break;                                      \
+            case REDUCE_MIN: all = min_##T(all, v); break;                                      \
+            case REDUCE_L1: all = plus_##T(all, abs_##T(v)); break;                             \
+            case REDUCE_L2:                                                                     \
+            case REDUCE_SUM_SQUARE: all = plus_##T(all, times_##T(v, v)); break;                \
+            case REDUCE_LOG_SUM_EXP: all = plus_##T(all, (T##_sum)exp((double)(v - most))); break; \
+            default: all = count == 1 ? v : plus_##T(all, v);                                   \
+          }                                                                                     \
+        } while (next_index(inner, inside, in));                                                \
+      if (kind == REDUCE_MEAN) all = over_##T(all, (T##_sum)count);                             \
+      if (kind == REDUCE_L2) all = (T##_sum)sqrt((double)all);                                  \
+      if (kind == REDUCE_LOG_SUM) all = (T##_sum)log((double)all);                              \
+      if (kind == REDUCE_LOG_SUM_EXP) all = (T##_sum)(log((double)all) + (double)most);         \
+      *y++ = to_##T(all);                                                                       \
+    } while (next_index(outer, outside, at));                                                   \
+  }                                                                                             \
+  PLAIN void matmul_##T(int rank, const long* batch, const long* a_steps, const long* b_steps,  \
+                        long m, long n, long k, const long* a_strides, const long* b_strides,   \
+                        const T* a, const T* b, T* y) {                                         \
+    long at[MOST_RANK] = {0};                                                                   \
+    if (is_empty(rank, batch)) return;                                                          \
+    do {                                                                                        \
+      const T* left = a + offset_of(rank, at, a_steps);                                         \
+      const T* right = b + offset_of(rank, at, b_steps);                                        \
+      for (long i = 0; i < m; ++i)                                                              \
+        for (long j = 0; j < n; ++j) {                                                          \
+          T##_sum all = 0;                                                                      \
+          for (long p = 0; p < k; ++p)                                                          \
+            all = plus_##T(all, times_##T(of_##T(left[i * a_strides[0] + p * a_strides[1]]),    \
+                                          of_##T(right[p * b_strides[0] + j * b_strides[1]]))); \
+          *y++ = to_##T(all);                                                                   \
+        }                                                                                       \
+    } while (next_index(rank, batch, at));                                                      \
+  }                                                                                             \
+  /* x [n, channels, image], weights [filters, channels / groups, kernel]; bias may be null. */ \
+  PLAIN void conv_##T(Window w, long n, long channels, long filters, long groups, const T* x,   \
+                      const T* weights, const T* bias, T* y) {                                  \
+    const long each = channels / groups, taps = volume(w.rank, w.kernel);                       \
+    const long image = volume(w.rank, w.size);                                                  \
+    if (is_empty(w.rank, w.out)) return;                                                        \
+    for (long i = 0; i < n * filters; ++i) {                                                    \
+      const long f = i % filters, first = i / filters * channels + f / (filters / groups) * each; \
+      long at[3] = {0};                                                                         \
+      do {                                                                                      \
+        T##_sum all = bias ? of_##T(bias[f]) : 0;                                               \
+        for (long ch = 0; ch < each; ++ch) {                                                    \
+          long tap[3] = {0}, offset;                                                            \
+          for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                    \
+            if (window_tap(&w, at, tap, &offset))                                               \
+              all = plus_##T(all, times_##T(of_##T(x[(first + ch) * image + offset]),           \
+                                            of_##T(weights[(f * each + ch) * taps + t])));      \
+        }                                                                                       \
+        *y++ = to_##T(all);                                                                     \
+      } while (next_index(w.rank, w.out, at));                                                  \
+    }                                                                                           \
+  }                                                                                             \
+  /* The largest of each window, and its place in an image, along whose first axis neighbours   \
+   * lie where it is `turned`. */                                                               \
+  PLAIN void max_pool_##T(Window w, long planes, bool turned, const T* x, T* y,                 \
+                          int64_t* places) {                                                    \
+    const long taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+    if (is_empty(w.rank, w.out)) return;                                                        \
+    for (long i = 0; i < planes; ++i) {                                                         \
+      long at[3] = {0};                                                                         \
+      do {                                                                                      \
+        long tap[3] = {0}, offset, best = -1;                                                   \
+        T##_sum most = start_##T(true);                                                         \
+        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                      \
+          if (window_tap(&w, at, tap, &offset)) {                                               \
+            const T##_sum v = of_##T(x[i * image + offset]);                                    \
+            if (best < 0 || v > most || (v != v && most == most)) most = v, best = offset;      \
+          }                                                                                     \
+        *y++ = to_##T(most);                                                                    \
+        if (places && turned && best >= 0) {                                                    \
+          long place = 0, rest = best;                                                          \
+          long below = image;                                                                   \
+          for (int a = w.rank - 1; a >= 0; --a, rest /= w.size[a + 1])                          \
+            below /= w.size[a], place += rest % w.size[a] * below;                              \
+          best = place;                                                                         \
+        }                                                                                       \
+        if (places) *places++ = i * image + best;                                               \
+      } while (next_index(w.rank, w.out, at));                                                  \
+    }                                                                                           \
+  }                                                                                             \
+  /* The mean (p = 0) or the p-norm of each window. */                                          \
+  PLAIN void sum_pool_##T(Window w, long planes, double p, bool counted, const T* x, T* y) {    \
+    const long taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+    if (is_empty(w.rank, w.out)) return;                                                        \
+    for (long i = 0; i < planes; ++i) {                                                         \
+      long at[3] = {0};                                                                         \
+      do {                                                                                      \
+        long tap[3] = {0}, offset, count = 0;                                                   \
+        double all = 0;                                                                         \
+        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                    \
+          const bool inside = window_tap(&w, at, tap, &offset);                                 \
+          bool present = true;                                                                  \
+          for (int a = 0; a < w.rank; ++a)                                                      \
+            present = present && at[a] * w.stride[a] + tap[a] * w.dilation[a] <                 \
+                                     w.before[a] + w.size[a] + w.after[a];                      \
+          count += inside || (counted && present);                                              \
+          const double v = inside ? (double)of_##T(x[i * image + offset]) : 0;                  \
+          all += p > 0 ? pow(fabs(v), p) : v;                                                   \
+        }                                                                                       \
+        *y++ = to_##T((T##_sum)(p > 0 ? pow(all, 1 / p) : all / (double)count));                \
+      } while (next_index(w.rank, w.out, at));                                                  \
+    }                                                                                           \
+  }
+
+INFUSE_PLAIN(float)
+INFUSE_PLAIN(double)
+INFUSE_PLAIN(float16)
+INFUSE_PLAIN(bfloat16)
+INFUSE_PLAIN(int8_t)
+INFUSE_PLAIN(int16_t)
+INFUSE_PLAIN(int32_t)
+INFUSE_PLAIN(int64_t)
+INFUSE_PLAIN(uint8_t)
+INFUSE_PLAIN(uint16_t)
+INFUSE_PLAIN(uint32_t)
+INFUSE_PLAIN(uint64_t)
+INFUSE_PLAIN(bool)
+
+PLAIN int32_t of_byte(const void* x, long i, bool is_signed) {
+  return is_signed ? ((const int8_t*)x)[i] : ((const uint8_t*)x)[i];
+}
+
+/** The same convolution of bytes with zero points, that of the filters one or one for each. */
+PLAIN void conv_integer(Window w, long n, long channels, long filters, long groups, const void* x,
+                        bool x_signed, const void* x_zero, const void* weights, bool w_signed,
+                        const void* w_zero, long zeros, int32_t* y) {
+  const long each = channels / groups, taps = volume(w.rank, w.kernel);
+  const long image = volume(w.rank, w.size);
+  const int32_t shift = x_zero ? of_byte(x_zero, 0, x_signed) : 0;
+  if (is_empty(w.rank, w.out)) return;
+  for (long i = 0; i < n * filters; ++i) {
+    const long f = i % filters, first = i / filters * channels + f / (filters / groups) * each;
+    const int32_t zero = w_zero ? of_byte(w_zero, zeros > 1 ? f : 0, w_signed) : 0;
+    long at[3] = {0};
+    do {
+      uint32_t all = 0;
+      for (long ch = 0; ch < each; ++ch) {
+        long tap[3] = {0}, offset;
+        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))
+          if (window_tap(&w, at, tap, &offset))
+            all += (uint32_t)((of_byte(x, (first + ch) * image + offset, x_signed) - shift) *
+                              (of_byte(weights, (f * each + ch) * taps + t, w_signed) - zero));
+      }
+      *y++ = (int32_t)all;
+    } while (next_index(w.rank, w.out, at));
+  }
+}
+
+/** How many numbers a Range has; negative when the step is zero or there are too many. */
+PLAIN long range_count_real(double start, double limit, double delta) {
+  const double exact = (limit - start) / delta;
+  if (delta == 0) return -1;
+  if (!(exact > 0)) return 0;
+  return exact > 1e15 ? -1 : (long)ceil(exact);
+}
+PLAIN long range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
+  if (delta == 0) return -1;
+  if (delta > 0 ? limit <= start : limit >= start) return 0;
+  const uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start
+                                  : (uint64_t)start - (uint64_t)limit;
+  const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+  const uint64_t count = span / step + (span % step != 0);
+  return count > 1000000000000000 ? -1 : (long)count;
+}
+#define range_count_int32_t range_count_int64_t
+#define range_count_int16_t range_count_int64_t
+#define range_count_float(a, b, d) range_count_real(a, b, d)
+#define range_count_double(a, b, d) range_count_real(a, b, d)

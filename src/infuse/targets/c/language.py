@@ -1,0 +1,117 @@
+"""C: what it says differently from C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from infuse.dtypes import DType
+from infuse.ir.dims import Dim
+from infuse.lowering.elementwise import Elementwise, Place, Scalar, Source
+from infuse.lowering.expressions import Aggregate, KernelSizes
+from infuse.lowering.statements import CopyElements, InterleavePlanes, MapWork, Statement
+from infuse.targets.c.formulas import FormulaPrinter, load_text, scalar_type, store_text
+from infuse.targets.text.language import Language
+from infuse.targets.text.literals import literal
+from infuse.targets.text.places import offset_text
+
+
+class C(Language):
+    """C11, whose functions take no others: elementwise work is two loops."""
+
+    nothing = "NULL"
+    linkage = "static"
+    apart = "__attribute__((noinline))"
+    context, given = "Context* c", "c"
+
+    def aggregate(self, braces: Aggregate) -> str:
+        head = f"({self.instance(braces.type, braces.template)})" if braces.type else ""
+        return f"{head}{{{self.fields(braces.items)}}}"
+
+    def instance(self, function: str, template: Sequence[str]) -> str:
+        return "_".join((function, *template))
+
+    def literal(self, value: float, dtype: DType) -> str:
+        return literal(value, dtype)
+
+    def scalar_type(self, dtype: DType) -> str:
+        return scalar_type(dtype)
+
+    def call_sizes(self, sizes: KernelSizes, size_text: Callable[[Dim], str]) -> str:
+        raise AssertionError("kernels of C take sizes one by one")
+
+    def sizes_parameter(self, type: str, name: str) -> str:
+        raise AssertionError("kernels of C take sizes one by one")
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def own_lines(self, statement: Statement) -> Sequence[str]:
+        match statement:
+            case MapWork():
+                return self._map_work(statement)
+            case CopyElements():
+                return self._copy(statement)
+            case InterleavePlanes(channels, images, pixels, source, target):
+                image = f"i / {channels} / {pixels} * {channels} + i % {channels}"
+                return [
+                    f"for (long i = 0; i < {images} * {pixels} * {channels}; ++i)",
+                    f"  {target}[i] = {source}[({image}) * {pixels} + i / {channels} % {pixels}];",
+                ]
+        raise AssertionError(f"C has no {type(statement).__name__}")
+
+    def _copy(self, s: CopyElements) -> Sequence[str]:
+        shape, read, write = (
+            ", ".join(map(self.text, names)) or empty
+            for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
+        )
+        operands = f"{s.bytes}, {max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
+        return [
+            f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
+            f"copy_elements({operands});",
+        ]
+
+    def _map_work(self, s: MapWork) -> Sequence[str]:
+        divides = s.work.divides
+        return [
+            *(["bool zero = false, *const found_zero = &zero;"] if divides else []),
+            f"for (long row = 0; row < {s.rows}; ++row)",
+            f"  for (long col = 0; col < {s.columns}; ++col) {{",
+            *(f"    {line}" for line in _work_lines(s.work)),
+            "  }",
+            *(["if (zero) return DIVIDES_BY_ZERO;"] if divides else []),
+        ]
+
+
+def _index(place: Place) -> str:
+    """The number of an element at (row, col)."""
+    if not place.column:
+        return offset_text(place)
+    column = "col" if place.column == "1" else f"col * {place.column}"
+    return f"{offset_text(place)} + {column}"
+
+
+def _work_lines(work: Elementwise) -> Sequence[str]:
+    """The statements of elementwise work at (row, col)."""
+    printer = FormulaPrinter()
+    names: list[str] = []
+
+    def name(source: Source) -> str:
+        return source if isinstance(source, str) else names[source]
+
+    for definition in work.definitions:
+        if isinstance(definition, Place):
+            text = load_text(definition.pointer, _index(definition), definition.dtype)
+            names.append(printer.define(text, definition.dtype))
+        elif isinstance(definition, Scalar):
+            names.append(definition.name)
+        else:
+            leaves = {number: name(source) for number, source in definition.leaves.items()}
+            names.append(printer.print(definition.term, leaves))
+    stores = [
+        store_text(s.place.pointer, _index(s.place), name(s.source), s.place.dtype)
+        for s in work.stores
+    ]
+    return [*printer.lines, *stores]
+
+
+PLAIN: Final = C()
