@@ -362,9 +362,9 @@ def compile(
     A graph that was not optimized is optimized by `rules` first. `output` is a folder for the
     compiled model, which `load_compiled` opens without a compiler. Of `options`, `target` is
     native, x86-64-v4 (AVX-512), x86-64-v3 (AVX2), x86-64, c (C for any machine) or aarch64 (NEON;
-    on another machine only with `output`, to be copied there); `threads` the number of threads of a run (default: what this
-    process may use); `precision` fp32; bf16: products with weights and those of attention take
-    operands rounded to bfloat16 and sum up in float32, everything else stays as it is (OptionError
+    on another machine only with `output`, to be copied there); `threads` the number of threads of a
+    run (default: what this process may use); `precision` fp32; bf16: products with weights and
+    those of attention take operands rounded to bfloat16 and sum up in float32, everything else stays as it is (OptionError
     where the target has no instruction for that); bf16x2: the same products split their operands
     into two bfloat16 each, so that 16 bits of a number count in place of 8 (OptionError where the
     target has no tile registers for bfloat16; what is not finite makes NaN); fp16: weights are

@@ -33,7 +33,7 @@ from infuse.lowering.writer import FunctionWriter
 from infuse.targets import Machine
 
 MOST_AXES: Final = 16
-"""Axes of a tensor that kernels have loops for (kernels/sizes.h)."""
+"""Axes of a tensor that kernels have loops for."""
 
 
 def _check_interface(graph: Graph) -> None:

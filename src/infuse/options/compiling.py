@@ -61,8 +61,8 @@ class CompileOptions(Checked):
 
     target: str = option(
         "native",
-        "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512], aarch64 (NEON), or c: C for any machine; "
-        "more units: aarch64+i8mm.",
+        "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512], aarch64 (NEON), or c: C for any "
+        "machine; more units: aarch64+i8mm.",
         metavar="NAME",
     )
     threads: int | None = option(
