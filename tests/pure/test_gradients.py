@@ -7,6 +7,7 @@ import pytest
 
 from infuse.ops import REGISTRY
 from infuse.ops.core.base import Op
+from infuse.ops.core.composite import Composite
 from infuse.ops.core.differentiation import has_gradient
 from infuse.ops.core.traits import Trait
 from infuse.testing.gradients import differences
@@ -48,7 +49,12 @@ MOST_ELEMENTS = 300
 
 
 def operators() -> list[type[Op]]:
-    return [op for (domain, _), op in sorted(REGISTRY.items()) if domain == ""]
+    """Those of ONNX, and those with a body, whose gradient is its."""
+    return [
+        op
+        for (domain, _), op in sorted(REGISTRY.items())
+        if domain == "" or issubclass(op, Composite)
+    ]
 
 
 def test_what_has_no_gradient_is_listed() -> None:
@@ -66,7 +72,7 @@ def test_what_has_no_gradient_is_listed() -> None:
 def cases() -> list[object]:
     """One case for each operator, with those of its samples that say something."""
     return [
-        pytest.param(op, id=op.name)
+        pytest.param(op, id=f"{op.domain}.{op.name}" if op.domain else op.name)
         for op in operators()
         if has_gradient(op) and any(row.has_random_floats for row in samples(op))
     ]

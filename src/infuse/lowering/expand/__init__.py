@@ -11,7 +11,6 @@ from infuse.lowering.expand import (  # noqa: F401  (each registers its expansio
     integer_operators,
     integer_products,
     losses,
-    microsoft,
     microsoft_attention,
     microsoft_quantized,
     ml,

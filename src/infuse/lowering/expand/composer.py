@@ -5,9 +5,7 @@ built.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import NoReturn
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
@@ -15,7 +13,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.lowering.kernel_table import kernels_of
-from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.building import GraphBuilder, sizes_of
 from infuse.ops.core.sizes import normalize_axes
 from infuse.targets import Machine
 
@@ -99,32 +97,27 @@ class Composer(GraphBuilder):
         self.made.append(self.graph.add_node(node))
         return outputs
 
-    def unsupported(self, why: str) -> NoReturn:
+    def refuse(self, why: str) -> NoReturn:
         """Raise the error for a node that cannot be expressed so."""
         raise UnsupportedOperatorError(
             f"operator {self.node.kind} has no native code for {why}",
             where=f"node {self.node.name!r}",
         )
 
-    # -- sizes -------------------------------------------------------------------------------------
+    def asks(self, output: int) -> bool:
+        """Whether somebody reads this output of the node."""
+        return output < len(self.node.outputs) and bool(self.node.outputs[output].uses)
 
     def ints(self, *values: Dim) -> Value:
         """A list of sizes or axes, symbolic ones included."""
-        return self._known(np.array([*values, None], dtype=object)[:-1])
+        return sizes_of(values, self.node.output.name)
 
     def size(self, value: Dim) -> Value:
         """One size as a scalar."""
-        return self._known(np.array([value, None], dtype=object)[0:1].reshape(()))
-
-    def _known(self, content: Any) -> Value:
-        if all(isinstance(v, int) for v in content.reshape(-1)):
-            return constant(content.astype(np.int64))
-        result = Value(TensorType(dtypes.int64, content.shape), self.node.output.name)
-        result.content = content
-        return result
-
-    def range(self, count: Dim) -> Value:
-        """0, 1, … count - 1 as int64."""
-        if isinstance(count, int):
-            return constant(np.arange(count, dtype=np.int64))
-        return self("Range", self.size(0), self.size(count), self.size(1))
+        result = sizes_of([value], self.node.output.name)
+        if result.const is not None:
+            return constant(result.const.reshape(()))
+        assert result.content is not None
+        scalar = Value(TensorType(dtypes.int64, ()), result.name)
+        scalar.content = result.content.reshape(())
+        return scalar

@@ -12,8 +12,17 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 from infuse.ir.types import TensorType
-from infuse.lowering.expand.composer import EARLY, EXPANSIONS, SPELLINGS, Composer, Expansion
+from infuse.lowering.expand.composer import (
+    EARLY,
+    EXPANSIONS,
+    SPELLINGS,
+    Composer,
+    Expansion,
+    Results,
+)
+from infuse.lowering.kernel_table import kernels_of
 from infuse.lowering.liveness import relations_of
+from infuse.ops.core.composite import Composite
 from infuse.targets import Machine
 
 Relied = dict[Graph, list[tuple[Node, Relation]]]
@@ -29,7 +38,10 @@ def expand(graph: Graph, machine: Machine | None = None) -> tuple[Graph, Relied]
     relied: Relied = {}
     nodes = [node for inner in graph.all_graphs() for node in inner.unordered_nodes]
     kinds = EXPANSIONS.keys() | SPELLINGS.keys()
-    if not any((n.op.domain, n.kind) in kinds or open_broadcasts(n) for n in nodes):
+    if not any(
+        (n.op.domain, n.kind) in kinds or isinstance(n.op, Composite) or open_broadcasts(n)
+        for n in nodes
+    ):
         return graph, relied
     copy = clone(graph)
     for inner in copy.all_graphs():
@@ -54,7 +66,7 @@ def _expand(
             continue
         if table is EXPANSIONS:
             _repeat_inputs(graph, node, relied)
-        for expansion in table.get((node.op.domain, node.kind), ()):
+        for expansion in _expansions(node, table):
             try:
                 results = expansion(make := Composer(graph, node, wide, machine), node)
             except UnsupportedOperatorError as error:
@@ -65,6 +77,23 @@ def _expand(
                 _replace(graph, node, [results] if isinstance(results, Value) else list(results))
                 pending += reversed(make.made)
                 break
+
+
+def _expansions(node: Node, table: Mapping[tuple[str, str], list[Expansion]]) -> list[Expansion]:
+    """How a node may be expressed, the body of a composite operator last."""
+    expansions = table.get((node.op.domain, node.kind), [])
+    if isinstance(node.op, Composite):
+        stage = SPELLINGS if node.op.is_spelling else EXPANSIONS
+        return [*expansions, _body] if table is stage else expansions
+    return expansions
+
+
+def _body(make: Composer, node: Node) -> Results:
+    """The body of a composite operator, but where a kernel takes it."""
+    assert isinstance(node.op, Composite)
+    if kernels_of(make.machine).takes(node):
+        return None
+    return node.op.results(make, node.inputs)[: len(node.outputs)]
 
 
 def _repeat_inputs(graph: Graph, node: Node, relied: list[tuple[Node, Relation]]) -> None:

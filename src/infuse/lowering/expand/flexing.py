@@ -18,7 +18,7 @@ def flex_attention(make: Composer, node: Node) -> Results:
     q, k, v = (x for x in node.inputs if x is not None)
     width = q.shape[3]
     if not isinstance(width, int) and op.scale is None:
-        make.unsupported("heads of unknown size")
+        make.refuse("heads of unknown size")
     kind, wide = op.precision(q.dtype), dtypes.float32 if is_half(q.dtype) else q.dtype
     (batch, heads, queries, _), (_, groups, keys, _) = q.shape, k.shape
     grouped = batch, groups, dims.floordiv(heads, groups)

@@ -24,7 +24,7 @@ def pool_of_volumes(make: Composer, node: Node) -> Results:
     kernel = op.kernel_shape
     pads = op.padding(x.shape[2:], kernel)
     if not all(isinstance(p, int) for pair in pads for p in pair):
-        make.unsupported("pads that depend on symbolic sizes")
+        make.refuse("pads that depend on symbolic sizes")
     begins, ends = [int(b) for b, _ in pads], [int(e) for _, e in pads]
     steps, spread = op.steps(rank), op.spread(rank)
     same = {
@@ -63,7 +63,7 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     rank, group = x.rank - 2, op.group
     pads = op.padding(x.shape[2:], w.shape[2:])
     if not all(isinstance(d, int) for d in (*(p for pair in pads[1:] for p in pair), w.shape[2])):
-        make.unsupported("pads that depend on symbolic sizes")
+        make.refuse("pads that depend on symbolic sizes")
     taps = int(w.shape[2])
     inside = node.output.shape[3:] == x.shape[3:] and op.steps(rank)[1:] == (1,) * (rank - 1)
     if w.shape[3:] == (1,) * (rank - 1) and inside:

@@ -249,7 +249,7 @@ def _matrix(make: Composer, node: Node, op: MatMulNBits) -> Value:
         matrix = op.matrix(b.const, wide, _known(zeros), None if groups is None else groups.const)
         return constant(np.ascontiguousarray(matrix.T))
     if groups is not None:
-        make.unsupported("rows in an order of their own, where weights are computed")
+        make.refuse("rows in an order of their own, where weights are computed")
     codes = _unpacked(make, make.reshape(b, op.N, op.blocks, b.shape[-1]), op.bits)
     codes = make.slice(codes, 2, 0, op.block_size)
     if zeros is None:

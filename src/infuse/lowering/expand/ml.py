@@ -106,7 +106,7 @@ def array_feature_extractor(make: Composer, node: Node) -> Results:
 def one_hot_encoder(make: Composer, node: Node) -> Results:
     (x,), attributes = _operands(node), node.op.attributes()
     if x.dtype == dtypes.string:
-        make.unsupported("strings")
+        make.refuse("strings")
     whole = make.cast(x, dtypes.int64)
     places = {category: i for i, category in enumerate(attributes["cats_int64s"])}
     # Of equal categories the last counts; the others are never found.
@@ -364,4 +364,4 @@ def weigh_ngrams(make: Composer, node: Node) -> Results:
 
 @expands("CategoryMapper", domain=DOMAIN)
 def category_mapper(make: Composer, node: Node) -> Results:
-    make.unsupported("strings")
+    make.refuse("strings")

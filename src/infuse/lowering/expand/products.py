@@ -95,7 +95,7 @@ def _diagonal(make: Composer, x: Value, labels: str) -> _Named:
         first = labels.index(label)
         a, size = x.shape[first], x.shape[i]
         if isinstance(a, int) and isinstance(size, int) and a != size:
-            make.unsupported("a diagonal of unequal sizes")
+            make.refuse("a diagonal of unequal sizes")
         size = a if isinstance(a, int) else size
         perm = [a for a in range(x.rank) if a not in (first, i)]
         rest = [x.shape[a] for a in perm]
@@ -205,7 +205,7 @@ class _Attention:
         size = self.queries.shape[3]
         scale = self.attributes["scale"]
         if scale is None and not isinstance(size, int):
-            make.unsupported("heads of unknown size")
+            make.refuse("heads of unknown size")
         factor = 1 / math.sqrt(size) if scale is None and isinstance(size, int) else scale
         queries = self._grouped(self.queries)
         keys = make.permute(self._shared(self.keys), 0, 1, 2, 4, 3)

@@ -114,7 +114,7 @@ def expanded(
     assert isinstance(op, ConvTranspose)
     kernel = [k for k in w.shape[2:] if isinstance(k, int)]
     if len(kernel) < w.rank - 2:
-        make.unsupported("a kernel of unknown size")
+        make.refuse("a kernel of unknown size")
     rank = len(kernel)
     _, pads = op.placement(x.shape[2:], kernel)
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])

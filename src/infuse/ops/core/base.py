@@ -102,8 +102,8 @@ class Op:
     """
     traits: ClassVar[Trait] = Trait.NONE
     """What passes and code generation may rely on, beside what its abstract base classes state."""
-    inputs_of_eval: ClassVar[bool] = False
-    """Whether the parameters of `eval` name the inputs, since `infer` takes any."""
+    inputs_of: ClassVar[str] = "infer"
+    """The method whose parameters name the inputs."""
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
@@ -301,7 +301,7 @@ class Elementwise(Op, abstract=True):
     """
 
     fixed_axes: ClassVar[int | None] = 0
-    inputs_of_eval = True
+    inputs_of = "eval"
 
     def infer(self, *xs: Any, **named: Any) -> Inferred:
         return TensorType(

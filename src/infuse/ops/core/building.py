@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
@@ -35,6 +36,24 @@ class GraphBuilder(ABC):
     @abstractmethod
     def ints(self, *values: Dim) -> Value:
         """A list of sizes or axes, symbolic ones included."""
+
+    def size(self, value: Dim) -> Value:
+        """One size as a scalar."""
+        return self.reshape(self.ints(value))
+
+    def range(self, count: Dim) -> Value:
+        """0, 1, … count - 1 as int64."""
+        if isinstance(count, int):
+            return constant(np.arange(count, dtype=np.int64))
+        return self("Range", self.size(0), self.size(count), self.size(1))
+
+    def asks(self, output: int) -> bool:
+        """Whether somebody reads this output of the operator whose body is built."""
+        return True
+
+    def refuse(self, why: str) -> NoReturn:
+        """Raise the error for an operator that cannot be expressed so."""
+        raise UnsupportedOperatorError(f"there is no evaluation for {why}")
 
     def __call__(self, what: str | Call | Value, *operands: Any, **attributes: Any) -> Value:
         """The value of an expression, or the first output of the operator of that name."""
@@ -113,3 +132,12 @@ class GraphBuilder(ABC):
     def reduce(self, kind: str, value: Value | Call, *axes: int) -> Value:
         """A reduction over axes that stay with size one."""
         return self(kind, value, self.ints(*axes), keepdims=1)
+
+
+def sizes_of(values: Sequence[Dim], name: str = "") -> Value:
+    """A list of sizes: a constant, or a value with symbolic content."""
+    if all(isinstance(value, int) for value in values):
+        return constant(np.array(values, np.int64))
+    result = Value(TensorType(dtypes.int64, (len(values),)), name)
+    result.content = np.array([*values, None], dtype=object)[:-1]
+    return result

@@ -25,17 +25,19 @@ class Signature:
 
 SETTINGS = ("depth", "roi", "scales")
 """Inputs of floats that say sizes and places, and are nothing that is computed with."""
+_NO_INPUTS = ("self", "make")
+"""Parameters of an operator's methods that are no inputs: itself, and what builds its body."""
 _SIGNATURES: dict[type, Signature] = {}
 
 
 def signature(op: type[Any]) -> Signature:
-    """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is
-    elementwise).
-    """
+    """The inputs of an operator, read from the parameters of its method `inputs_of`."""
     entry = _SIGNATURES.get(op)
     if entry is None:
-        reader = op.eval if op.inputs_of_eval else op.infer
-        parameters = list(inspect.signature(reader).parameters.values())[1:]
+        reader = getattr(op, op.inputs_of)
+        parameters = [
+            p for p in inspect.signature(reader).parameters.values() if p.name not in _NO_INPUTS
+        ]
         fixed = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
         entry = Signature(
             tuple(p.name for p in parameters),

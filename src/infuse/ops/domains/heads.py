@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from infuse.errors import UnsupportedOperatorError
 from infuse.ops.core.base import Array
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
 
@@ -31,39 +30,6 @@ def split(x: Array, heads: int) -> Array:
 def join(x: Array) -> Array:
     """(batch, heads, length, size) as (batch, length, heads · size)."""
     return np.asarray(x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3]))
-
-
-def bias_of(bias: Array, x: Array) -> Array:
-    """A bias of all channels for x as it lies."""
-    return bias if x.ndim == 3 else bias.reshape(1, x.shape[1], 1, x.shape[3])
-
-
-def padding_mask(mask: Array | None, q: Array, k: Array, hidden: float) -> Array:
-    """What is added to the scores of q and k (batch, heads, length, size) for a padding mask: how
-    many keys count in each row, and in a second half of the list where they begin; or which count.
-    """
-    batch, queries, keys = len(q), q.shape[2], k.shape[2]
-    if mask is None:
-        return np.zeros((1, 1, 1, 1), np.float32)
-    if mask.ndim == 1:
-        places, ends = np.arange(keys), mask[:batch, None]
-        seen = places < ends
-        if len(mask) == 2 * batch and batch:
-            seen &= places >= mask[batch:, None]
-        return np.asarray(np.where(seen, np.float32(0), np.float32(hidden))[:, None, None])
-    if mask.ndim not in (2, 3) or mask.shape[-1] != keys:
-        raise UnsupportedOperatorError(
-            f"attention with a mask of shape {list(mask.shape)} for {queries} × {keys} scores"
-        )
-    added: Array = np.where(mask != 0, np.float32(0), np.float32(hidden))
-    return added.reshape(len(added), 1, 1 if mask.ndim == 2 else mask.shape[1], keys)
-
-
-def causal_mask(queries: int, keys: int, past: int) -> Array:
-    """Hides the keys after each query, the first of which is at the first key behind the past."""
-    seen = np.arange(keys) <= np.arange(past, past + queries)[:, None]
-    hidden: Array = np.where(seen, np.float32(0), np.float32(np.finfo(np.float32).min))
-    return hidden
 
 
 def attend(

@@ -9,61 +9,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import Shape, TensorType
 from infuse.ops.activations import (
     GELU_CUBIC,
     GELU_SLOPE,
     RSQRT2,
-    HardSigmoid,
-    LeakyRelu,
-    Relu,
-    Sigmoid,
 )
 from infuse.ops.contraction import Gemm
-from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
+from infuse.ops.core.base import Array, Rounding, normalize_axis, same_dtype
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite
 from infuse.ops.core.elementwise import Floating, require_kind, require_shape, rounded, widened
-from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.samples import Floats, cases
-from infuse.ops.core.sizes import agree
 from infuse.ops.core.special import erf, sigmoid
 from infuse.ops.core.traits import Trait
-from infuse.ops.unary import Tanh
 
 DOMAIN = "com.microsoft"
 ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid")
 """What FusedConv and FusedGemm can apply to their result."""
-_MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
 
-def activate(kind: str, params: tuple[float, ...], x: Array) -> Array:
+_PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
+
+
+def activated(make: GraphBuilder, x: Value, kind: str, params: tuple[float, ...]) -> Value:
     """The activation of a fused operator; Clip takes its limits, LeakyRelu its slope, HardSigmoid
     alpha and beta.
     """
     if not kind:
         return x
-    if kind == "Clip":
-        return Clip().eval(x, *(np.asarray(limit, x.dtype) for limit in params))
-    options = dict(zip(("alpha", "beta"), params))
-    if kind == "LeakyRelu":
-        return LeakyRelu(alpha=options["alpha"]).eval(x)
-    if kind == "HardSigmoid":
-        return HardSigmoid(**options).eval(x)
-    plain: dict[str, Op] = {"Relu": Relu(), "Tanh": Tanh(), "Sigmoid": Sigmoid()}
-    if kind not in plain:
+    if kind not in ACTIVATIONS:
         raise UnsupportedOperatorError(
             f"there is no fused activation {kind!r}", hint=f"one of: {', '.join(ACTIVATIONS)}"
         )
-    return np.asarray(plain[kind].eval(x))
+    if kind == "Clip":
+        return make(kind, x, *params)
+    return make(kind, x, **dict(zip(_PARAMETERS.get(kind, ()), params)))
 
 
-class FusedConv(Conv):
+class FusedConv(Composite, Conv):  # type: ignore[misc]
     """activation(Conv(x, w, b) + z): a convolution, what is added to it, and an activation with its
     parameters.
     """
@@ -104,29 +93,24 @@ class FusedConv(Conv):
         cases(x=[(2, 4, 5, 5)], w=[(6, 4, 3, 3)], b=[(6,)], z=[(2, 6, 3, 3)], activation=["Relu"]),
     )
 
-    def infer(self, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Inferred:
-        result = super().infer(x, w, b)
-        assert isinstance(result, TensorType)
+    def body(
+        self,
+        make: GraphBuilder,
+        x: Value,
+        w: Value,
+        b: Value | None = None,
+        z: Value | None = None,
+    ) -> Value:
+        attributes = dict(self.attributes())
+        kind, params = attributes.pop("activation"), attributes.pop("activation_params")
+        result = make("Conv", x, w, b, **attributes)
         if z is not None:
-            same_dtype(self.name, x, z)
-            require_shape(
-                self.name, broadcast_shapes(result.shape, z.tensor.shape, exact=True), result.shape
-            )
-        return result
-
-    def eval(self, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
-        result = super().eval(x, w, b)
-        return activate(
-            self.activation, self.activation_params, result if z is None else result + z
-        )
-
-    def flops(self, shapes: Shapes) -> Flops:
-        convolved = super().flops(shapes)
-        further = int(shapes.has(3)) + int(bool(self.activation))
-        return Flops(convolved.macs, convolved.others + shapes.made * further)
+            require_extent(self.name, result, z)
+            result = make(result + z)
+        return activated(make, result, kind, params)
 
 
-class FusedGemm(Gemm):
+class FusedGemm(Composite, Gemm):  # type: ignore[misc]
     """activation(alpha · A · B + beta · C), with up to three parameters of the activation."""
 
     traits = Trait.FLOAT32
@@ -154,16 +138,16 @@ class FusedGemm(Gemm):
         ),
     )
 
-    def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
-        params = (self.activation_alpha, self.activation_beta)
-        return activate(self.activation, params, super().eval(a, b, c))
+    def body(self, make: GraphBuilder, a: Value, b: Value, c: Value | None = None) -> Value:
+        attributes = dict(self.attributes())
+        kind = attributes.pop("activation")
+        alpha, beta, _ = (
+            attributes.pop(f"activation_{name}") for name in ("alpha", "beta", "gamma")
+        )
+        return activated(make, make("Gemm", a, b, c, **attributes), kind, (alpha, beta))
 
-    def flops(self, shapes: Shapes) -> Flops:
-        product = super().flops(shapes)
-        return Flops(product.macs, product.others + shapes.made * int(bool(self.activation)))
 
-
-class FusedMatMul(Op):
+class FusedMatMul(Composite):
     """alpha · A · B, where each may be transposed first: its last two axes, or (`transBatch`) the
     first to the last but one, behind those that are left.
     """
@@ -184,38 +168,12 @@ class FusedMatMul(Op):
         cases(a=[(5, 2, 3, 4)], b=[(4, 2, 3, 6)], transBatchA=[1], transBatchB=[1]),
     )
 
-    def infer(self, a: Value, b: Value) -> Inferred:
-        dtype = require_kind(self.name, same_dtype(self.name, a, b), "f")
-        if a.tensor.shape is None or b.tensor.shape is None:
-            return TensorType(dtype, None)
-        if not a.shape or not b.shape:
-            raise ShapeError(
-                "FusedMatMul takes vectors, matrices and stacks of them, found a scalar"
-            )
-        left = _arranged(a.shape, self.transA, self.transBatchA)
-        right = _arranged(b.shape, self.transB, self.transBatchB)
-        agree(
-            left[-1],
-            right[-2] if len(right) > 1 else right[0],
-            "the sizes that FusedMatMul sums over",
-        )
-        stack = broadcast_shapes(left[:-2], right[:-2], exact=True)
-        assert stack is not None
-        return TensorType(dtype, (*stack, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))
-
-    def eval(self, a: Array, b: Array) -> Array:
-        left = widened(a).transpose(product_order(a.ndim, self.transA, self.transBatchA))
-        right = widened(b).transpose(product_order(b.ndim, self.transB, self.transBatchB))
-        return np.asarray(np.matmul(left, right) * widened(a).dtype.type(self.alpha), dtype=a.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        left = shapes.input(0)
-        transposed = self.transA and len(left) > 1
-        if transposed and self.transBatchA and len(left) > 2:
-            depth = left[0]
-        else:
-            depth = left[-2] if transposed else left[-1]
-        return Flops(shapes.made * depth, shapes.made * int(self.alpha != 1))
+    def body(self, make: GraphBuilder, a: Value, b: Value) -> Value:
+        require_kind(self.name, same_dtype(self.name, a, b), "f")
+        left = make.permute(a, *product_order(a.rank, self.transA, self.transBatchA))
+        right = make.permute(b, *product_order(b.rank, self.transB, self.transBatchB))
+        result = make("MatMul", left, right)
+        return result if self.alpha == 1.0 else make(result * self.alpha)
 
 
 def product_order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
@@ -226,10 +184,6 @@ def product_order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
     if trans and rank > 1:
         order[-2:] = order[:-3:-1]
     return tuple(order)
-
-
-def _arranged(shape: Shape, trans: int, batch: int) -> tuple[Dim, ...]:
-    return tuple(shape[axis] for axis in product_order(len(shape), trans, batch))
 
 
 # -- activations -----------------------------------------------------------------------------------
@@ -308,7 +262,7 @@ class QuickGelu(Floating):
         return x * e.sigmoid(x if self.alpha == 1.0 else x * self.alpha)
 
 
-class BiasSoftmax(Op):
+class BiasSoftmax(Composite):
     """Softmax(data + bias) over all axes from `axis` on, taken as one; the bias broadcasts to the
     data.
     """
@@ -322,20 +276,18 @@ class BiasSoftmax(Op):
     accuracy = Rounding(ulp=8, abs=2e-7)
     samples = cases(data=[(2, 3, 4, 5)], bias=[(2, 1, 1, 5)], axis=[3], is_inner_broadcast=[1])
 
-    def infer(self, data: Value, bias: Value) -> Inferred:
+    def body(self, make: GraphBuilder, data: Value, bias: Value) -> Value:
         require_kind(self.name, same_dtype(self.name, data, bias), "f")
-        require_shape(
-            self.name,
-            broadcast_shapes(data.tensor.shape, bias.tensor.shape, exact=True),
-            data.tensor.shape,
-        )
-        return data.type
+        require_extent(self.name, data, bias)
+        axis = normalize_axis(self.axis, data.rank, self.name)
+        total = make(data + bias)
+        flat = make.reshape(total, *data.shape[:axis], dims.product(data.shape[axis:]))
+        return make.reshape(make("Softmax", flat, axis=-1), *data.shape)
 
-    def eval(self, data: Array, bias: Array) -> Array:
-        axes = tuple(range(self.axis % data.ndim, data.ndim))
-        scores = widened(data) + widened(bias)
-        powers = np.exp(scores - scores.max(axis=axes, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=axes, keepdims=True), dtype=data.dtype)
 
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (SOFTMAX + 1))
+def require_extent(op: str, x: Value, *others: Value | None) -> None:
+    """ShapeError unless the others broadcast to x."""
+    for other in others:
+        if other is not None:
+            wide = broadcast_shapes(x.tensor.shape, other.tensor.shape, exact=True)
+            require_shape(op, wide, x.tensor.shape)

@@ -1,40 +1,35 @@
 """ONNX Runtime's own attention operators (domain com.microsoft).
 
-`eval` covers what the runtime's processor kernels do; what only other devices have raises
+They cover what the runtime's processor kernels do; what only other devices have raises
 UnsupportedOperatorError.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
-from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse import dtypes
+from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
-from infuse.ops.core.elementwise import require_kind, require_shape, widened
-from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ir.types import Shape
+from infuse.ops.core.base import Rounding, same_dtype
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite, Results
+from infuse.ops.core.elementwise import require_kind, require_shape
 from infuse.ops.core.samples import cases
-from infuse.ops.core.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
+from infuse.ops.core.sizes import agree, agree_shapes, require_rank
 from infuse.ops.core.traits import Trait
-from infuse.ops.domains.heads import (
-    attend,
-    bias_of,
-    causal_mask,
-    heads_flops,
-    join,
-    padding_mask,
-    split,
-)
 from infuse.ops.domains.microsoft import DOMAIN
 
 SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
 
 
-class MultiHeadAttention(Op):
+class MultiHeadAttention(Composite):
     """softmax(q · kᵀ · scale + bias + mask) · v for each head, q, k and v (batch, length, heads ·
     size); also gives present keys and values, and what softmax is of.
 
@@ -44,6 +39,7 @@ class MultiHeadAttention(Op):
     """
 
     traits = Trait.FLOAT32
+    outputs = 4
 
     num_heads: int
     mask_filter_value: float = -10000.0
@@ -80,8 +76,9 @@ class MultiHeadAttention(Op):
         ),
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         query: Value,
         key: Value | None = None,
         value: Value | None = None,
@@ -92,87 +89,35 @@ class MultiHeadAttention(Op):
         past_value: Value | None = None,
         past_sequence_length: Value | None = None,
         cache_indirection: Value | None = None,
-    ) -> Inferred:
-        dtype = require_kind(
-            self.name, same_dtype(self.name, query, key, value, attention_bias), "f"
-        )
-        regular = key is not None and value is not None and past_sequence_length is None
-        shaped = regular and not any(
-            x is None or x.tensor.shape is None for x in (query, key, value)
-        )
-        if not shaped or key is None or value is None or query.rank != 3:
-            return tuple(TensorType(dtype, None) for _ in range(4))
-        batch, length, width = query.shape
-        heads = [_headed(x.shape, self.num_heads, self.name) for x in (key, value)]
-        size = whole_parts(width, self.num_heads, f"channels and heads of {self.name}")
-        agree_shapes(
-            heads[0],
-            (batch, self.num_heads, heads[1][2], size),
-            f"queries, keys and values of {self.name}",
-        )
-        agree_shapes(heads[1][:2], (batch, self.num_heads), f"queries and values of {self.name}")
-        past: Dim = 0
-        if past_key is not None:
-            past = past_key.shape[2] if past_key.tensor.shape is not None else fresh_dim("past")
-        for old, new in ((past_key, heads[0]), (past_value, heads[1])):
-            if old is not None and old.tensor.shape is not None:
-                agree_shapes(
-                    old.shape, (*new[:2], past, new[3]), f"past and new keys of {self.name}"
-                )
-        total = heads[0][2] + past
-        if bias is not None and bias.tensor.shape is not None:
-            agree_shapes(
-                bias.shape, (2 * width + self.num_heads * heads[1][3],), f"the bias of {self.name}"
-            )
-        _check_masks(
-            self.name, key_padding_mask, attention_bias, (batch, self.num_heads, length, total)
-        )
-        present = [TensorType(dtype, (batch, self.num_heads, total, x[3])) for x in heads]
-        result = TensorType(dtype, (batch, length, heads[1][3] * self.num_heads))
-        return result, *present, TensorType(dtype, (batch, self.num_heads, length, total))
-
-    def eval(
-        self,
-        query: Array,
-        key: Array | None = None,
-        value: Array | None = None,
-        bias: Array | None = None,
-        key_padding_mask: Array | None = None,
-        attention_bias: Array | None = None,
-        past_key: Array | None = None,
-        past_value: Array | None = None,
-        past_sequence_length: Array | None = None,
-        cache_indirection: Array | None = None,
-    ) -> tuple[Array, Array, Array, Array]:
-        if key is None or value is None or query.ndim != 3 or past_sequence_length is not None:
-            raise UnsupportedOperatorError(f"{self.name} over packed inputs or shared buffers")
-        parts = [widened(x) for x in (query, key, value)]
+    ) -> Results:
+        require_kind(self.name, same_dtype(self.name, query, key, value, attention_bias), "f")
+        if key is None or value is None or query.rank != 3 or past_sequence_length is not None:
+            make.refuse("packed inputs or shared buffers")
+        parts = [query, key, value]
         if bias is not None:
-            widths = [x.shape[2] if x.ndim == 3 else x.shape[1] * x.shape[3] for x in parts]
-            shifts = np.split(widened(bias), np.cumsum(widths)[:2])
-            parts = [x + bias_of(b, x) for x, b in zip(parts, shifts)]
-        q, k, v = (split(x, self.num_heads) for x in parts)
-        if past_key is not None and past_value is not None:
-            k, v = (
-                np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v))
-            )
-        mask, unseen = padding_mask(key_padding_mask, q, k, self.mask_filter_value), None
-        if self.unidirectional:
-            causal = causal_mask(
-                q.shape[2], k.shape[2], 0 if past_key is None else past_key.shape[2]
-            )
-            mask, unseen = mask + causal, causal < 0
-        if attention_bias is not None:
-            mask = mask + widened(attention_bias)
-        result, scores = attend(q, k, v, mask, self.scale, unseen=unseen)
-        own = query.dtype
-        return join(result).astype(own), k.astype(own), v.astype(own), scores.astype(own)
+            parts = self._shifted(make, parts, bias)
+        if past_key is not None:
+            parts[1:] = [by_heads(make, x, self.num_heads) for x in parts[1:]]
+        keys = key.shape[-2] + (past_key.shape[2] if past_key is not None else 0)
+        scores = query.shape[0], self.num_heads, query.shape[1], keys
+        added = _mask(self, make, query, scores, key_padding_mask, attention_bias)
+        return _attended(self, make, parts, added, [past_key, past_value])
 
-    def flops(self, shapes: Shapes) -> Flops:
-        return heads_flops(shapes, self.num_heads)
+    def _shifted(self, make: GraphBuilder, parts: list[Value], bias: Value) -> list[Value]:
+        """q, k and v with the bias of their projections added."""
+        widths = [x.shape[2] if x.rank == 3 else x.shape[1] * x.shape[3] for x in parts]
+        agree_shapes(bias.shape, (sum(widths, 0),), f"the bias of {self.name}")
+        result = []
+        for i, (x, width) in enumerate(zip(parts, widths)):
+            start = sum(widths[:i], 0)
+            part = make.slice(bias, 0, start, start + width)
+            if x.rank == 4:
+                part = make.reshape(part, 1, x.shape[1], 1, x.shape[3])
+            result.append(make(x + part))
+        return result
 
 
-class Attention(Op):
+class Attention(Composite):
     """MultiHeadAttention of x · weights + bias, the weights of q, k and v side by side; also gives
     the present keys and values as one tensor (2, batch, heads, length, size), which goes in as
     `past`.
@@ -183,6 +128,7 @@ class Attention(Op):
     """
 
     traits = Trait.FLOAT32
+    outputs = 2
 
     num_heads: int
     do_rotary: int = 0
@@ -221,8 +167,9 @@ class Attention(Op):
         ),
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         x: Value,
         weights: Value,
         bias: Value | None = None,
@@ -230,113 +177,137 @@ class Attention(Op):
         past: Value | None = None,
         attention_bias: Value | None = None,
         past_sequence_length: Value | None = None,
-    ) -> Inferred:
-        dtype = require_kind(
-            self.name, same_dtype(self.name, x, weights, bias, past, attention_bias), "f"
-        )
-        if (
-            x.tensor.shape is None
-            or weights.tensor.shape is None
-            or past_sequence_length is not None
-        ):
-            return TensorType(dtype, None), TensorType(dtype, None)
+    ) -> Results:
+        require_kind(self.name, same_dtype(self.name, x, weights, bias, past, attention_bias), "f")
+        if self.do_rotary or past_sequence_length is not None:
+            make.refuse("rotary embedding or shared buffers")
         if x.rank != 3 or weights.rank != 2:
             raise ShapeError(
                 f"Attention takes (batch, length, size) and a matrix, found {x.type} and "
                 f"{weights.type}"
             )
-        batch, length, _ = x.shape
-        agree(x.shape[2], weights.shape[0], f"channels and weights of {self.name}")
-        widths = self._widths(weights.shape[1])
-        agree(sum(widths, 0), weights.shape[1], f"the weights of {self.name}")
-        if bias is not None and bias.tensor.shape is not None:
-            agree_shapes(bias.shape, (weights.shape[1],), f"the bias of {self.name}")
-        sizes = [
-            whole_parts(width, self.num_heads, f"channels and heads of {self.name}")
-            for width in widths
-        ]
-        agree(sizes[0], sizes[1], f"queries and keys of {self.name}")
-        keys, values = widths[1:]
-        before: Dim = 0
-        if past is not None:
-            before = past.shape[3] if past.tensor.shape is not None else fresh_dim("past")
-            if past.tensor.shape is not None:
-                whole = (2, batch, self.num_heads, before, sizes[1])
-                agree_shapes(past.shape, whole, f"past and new keys of {self.name}")
-                agree(sizes[1], sizes[2], f"past keys and values of {self.name}")
-        _check_masks(
-            self.name, mask_index, attention_bias, (batch, self.num_heads, length, length + before)
-        )
-        present = (2, batch, self.num_heads, length + before, dims.floordiv(keys, self.num_heads))
-        return TensorType(dtype, (batch, length, values)), TensorType(dtype, present)
-
-    def _widths(self, total: Dim) -> tuple[Dim, ...]:
-        return self.qkv_hidden_sizes or (dims.floordiv(total, 3),) * 3
-
-    def eval(
-        self,
-        x: Array,
-        weights: Array,
-        bias: Array | None = None,
-        mask_index: Array | None = None,
-        past: Array | None = None,
-        attention_bias: Array | None = None,
-        past_sequence_length: Array | None = None,
-    ) -> tuple[Array, Array]:
-        if self.do_rotary or past_sequence_length is not None:
-            raise UnsupportedOperatorError(f"{self.name} with rotary embedding or shared buffers")
-        projected = widened(x) @ widened(weights)
+        total = weights.shape[1]
+        widths = self.qkv_hidden_sizes or (dims.floordiv(total, 3),) * 3
+        agree(sum(widths, 0), total, f"the weights of {self.name}")
+        projected = make("MatMul", x, weights)
         if bias is not None:
-            projected = projected + widened(bias)
-        widths = [int(str(w)) for w in self._widths(weights.shape[1])]
-        q, k, v = (
-            split(p, self.num_heads) for p in np.split(projected, np.cumsum(widths)[:2], axis=2)
-        )
+            agree_shapes(bias.shape, (total,), f"the bias of {self.name}")
+            projected = make(projected + bias)
+        ends = [sum(widths[: i + 1], 0) for i in range(3)]
+        parts = [make.slice(projected, 2, end - width, end) for end, width in zip(ends, widths)]
+        caches: list[Value | None] = [None, None]
+        keys = x.shape[1]
         if past is not None:
-            k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
-        mask, unseen = padding_mask(mask_index, q, k, self.mask_filter_value), None
-        if self.unidirectional:
-            causal = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
-            mask, unseen = mask + causal, causal < 0
-        if attention_bias is not None:
-            mask = mask + widened(attention_bias)
-        result, _ = attend(q, k, v, mask, self.scale, unseen=unseen)
-        present = np.stack([k, v if k.shape == v.shape else np.full_like(k, np.nan)])
-        return join(result).astype(x.dtype), present.astype(x.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        rows = dims.product(shapes.input(0)[:-1])
-        projected = rows * shapes.size(1)
-        keys = shapes.outputs[1][3] if len(shapes.outputs) > 1 else shapes.input(0)[1]
-        scores = rows * keys * self.num_heads
-        added = rows * shapes.input(1)[-1] * int(shapes.has(2))
-        return Flops(projected + shapes.made * keys * 2, scores * (SOFTMAX + 1) + added)
+            require_rank(past, 5, self.name, "the past")
+            agree(past.shape[0], 2, f"the past keys and values of {self.name}")
+            caches = [make.reshape(make.slice(past, 0, i, i + 1), *past.shape[1:]) for i in (0, 1)]
+            keys = keys + past.shape[3]
+        if past is not None or make.asks(1):
+            parts[1:] = [by_heads(make, part, self.num_heads) for part in parts[1:]]
+        scores = x.shape[0], self.num_heads, x.shape[1], keys
+        added = _mask(self, make, x, scores, mask_index, attention_bias)
+        result, *present = _attended(self, make, parts, added, caches)
+        return result, _joined(make, present[0], present[1]) if make.asks(1) else None
 
 
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def _headed(shape: Shape, heads: int, op: str) -> Shape:
+def by_heads(make: GraphBuilder, x: Value, heads: int) -> Value:
     """(batch, length, heads · size) as (batch, heads, length, size); the latter as it is."""
-    if len(shape) == 4:
-        return shape
-    if len(shape) != 3:
-        return (fresh_dim("size"), heads, fresh_dim("length"), fresh_dim("size"))
-    return shape[0], heads, shape[1], whole_parts(shape[2], heads, f"channels and heads of {op}")
+    if x.rank == 4:
+        return x
+    split = make.reshape(x, x.shape[0], x.shape[1], heads, dims.floordiv(x.shape[2], heads))
+    return make.permute(split, 0, 2, 1, 3)
 
 
-def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape) -> None:
-    """ShapeError unless a padding mask and what is added fit scores (batch, heads, queries,
-    keys).
+def _joined(make: GraphBuilder, keys: Value, values: Value) -> Value:
+    """Keys and values as one tensor (2, batch, heads, length, size)."""
+    if values.shape != keys.shape:
+        values = make("Expand", make.number(math.nan, keys.dtype), make.ints(*keys.shape))
+    return make.reshape(make("Concat", keys, values, axis=0), 2, *keys.shape)
+
+
+def _attended(
+    op: MultiHeadAttention | Attention,
+    make: GraphBuilder,
+    parts: Sequence[Value],
+    mask: Value | None,
+    past: Sequence[Value | None],
+) -> list[Value]:
+    """ONNX's attention over q, k and v: the result, and as far as they are asked for present keys
+    and values, and the scores.
     """
-    batch, _, length, total = scores
-    if mask is not None and mask.tensor.shape is not None:
-        shapes = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}
-        ends_and_starts = mask.rank == 1 and mask.shape[0] == batch * 2
-        if mask.rank in shapes and not ends_and_starts:
-            agree_shapes(mask.shape, shapes[mask.rank], f"the mask of {op}")
-    if bias is not None and bias.tensor.shape is not None:
-        require_rank(bias, 4, op, "the attention bias")
-        require_shape(
-            f"the attention bias of {op}", broadcast_shapes(bias.shape, scores, exact=True), scores
+    last = max((i for i in range(op.outputs) if make.asks(i)), default=0)
+    count = 3 if last and isinstance(op, Attention) else last + 1
+    found = make.several(
+        count,
+        "Attention",
+        *parts,
+        mask,
+        *past,
+        q_num_heads=op.num_heads,
+        kv_num_heads=op.num_heads,
+        is_causal=op.unidirectional,
+        scale=op.scale or None,
+        qk_matmul_output_mode=2,
+    )
+    if count == 4 and op.unidirectional:
+        found[3] = _limited(make, found[3])
+    return found
+
+
+def _limited(make: GraphBuilder, scores: Value) -> Value:
+    """Causal scores with the lowest number, not −∞, at keys that lie behind their query."""
+    queries, keys = scores.shape[2:]
+    last = make.reshape(make("Add", make.range(queries), make.ints(keys - queries)), queries, 1)
+    seen = make("LessOrEqual", make.range(keys), last)
+    return make("Where", seen, scores, make.number(np.finfo(np.float32).min, scores.dtype))
+
+
+def _mask(
+    op: MultiHeadAttention | Attention,
+    make: GraphBuilder,
+    x: Value,
+    scores: Shape,
+    padding: Value | None,
+    bias: Value | None,
+) -> Value | None:
+    """What is added to the scores of x; ShapeError unless it fits (batch, heads, queries, keys)."""
+    if bias is not None:
+        require_rank(bias, 4, op.name, "the attention bias")
+        wide = broadcast_shapes(bias.shape, scores, exact=True)
+        require_shape(f"the attention bias of {op.name}", wide, scores)
+    if padding is None:
+        return bias
+    hidden = _padding(op.name, make, padding, x, scores, op.mask_filter_value)
+    return hidden if bias is None else make(hidden + bias)
+
+
+def _padding(
+    op: str, make: GraphBuilder, mask: Value, x: Value, scores: Shape, hidden: float
+) -> Value:
+    """What is added to the scores of x for a mask that says how many keys count in each row, and in
+    a second half of the list where they begin; or which count.
+    """
+    (batch, _, queries, keys), dtype = scores, x.dtype
+    zero, low = make.number(0, dtype), make.number(hidden, dtype)
+    if mask.rank == 1:
+        limits = make.cast(mask, dtypes.int64)
+        if mask.shape[0] != batch * 2:
+            agree_shapes(mask.shape, (batch,), f"the mask of {op}")
+            counts = make.reshape(limits, batch, 1, 1, 1)
+            return make("Where", make("Less", make.range(keys), counts), zero, low)
+        ends, starts = (
+            make.reshape(make.slice(limits, 0, batch * i, batch * (i + 1)), batch, 1, 1, 1)
+            for i in range(2)
         )
+        hidden_before = make("Less", make.range(keys), starts)
+        seen = make("And", make("Less", make.range(keys), ends), make("Not", hidden_before))
+        return make("Where", seen, zero, low)
+    if mask.rank not in (2, 3):
+        make.refuse(f"a mask of rank {mask.rank}")
+    whole = (batch, keys) if mask.rank == 2 else (batch, queries, keys)
+    agree_shapes(mask.shape, whole, f"the mask of {op}")
+    shape = (mask.shape[0], 1, 1 if mask.rank == 2 else mask.shape[1], mask.shape[-1])
+    return make("Where", make("Equal", make.reshape(mask, *shape), 0), low, zero)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
+import functools
+from collections.abc import Sequence
 
 from infuse import dtypes
-from infuse.ir.broadcasting import broadcast_shapes
+from infuse.dtypes import is_half
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
-from infuse.ops.core.elementwise import mean, require_kind, require_shape, widened
-from infuse.ops.core.flops import Flops, Shapes
+from infuse.ir.types import TensorType, Type
+from infuse.ops.core.base import Rounding, same_dtype
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite, Results
+from infuse.ops.core.elementwise import require_kind
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, agree_shapes, at_most, nonempty, require_rank
 from infuse.ops.core.traits import Trait
-from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.normalization import LayerNormalization, RMSNormalization
+from infuse.ops.domains.microsoft import DOMAIN, require_extent
+from infuse.ops.normalization import RMSNormalization
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
 
-class SimplifiedLayerNormalization(RMSNormalization):
+class SimplifiedLayerNormalization(Composite, RMSNormalization):  # type: ignore[misc]
     """x / √(mean of x² over all axes from `axis` on + epsilon) · scale: ONNX Runtime's name, in
     ONNX's own domain.
     """
@@ -28,8 +30,11 @@ class SimplifiedLayerNormalization(RMSNormalization):
     traits = Trait.FLOAT32
     samples = cases(x=[(2, 3, 8)], scale=[(8,)], epsilon=[1e-5, 1e-2])  # type: ignore[assignment]
 
+    def body(self, make: GraphBuilder, x: Value, scale: Value) -> Value:
+        return make("RMSNormalization", x, scale, **self.attributes())
 
-class SkipLayerNormalization(Op):
+
+class SkipLayerNormalization(Composite):
     """LayerNormalization of x + skip + bias over the last axis; gives also mean, 1 / deviation, and
     the sum.
 
@@ -37,6 +42,7 @@ class SkipLayerNormalization(Op):
     """
 
     traits = Trait.FLOAT32
+    outputs = 4
     epsilon: float = 1e-12
 
     domain = DOMAIN
@@ -50,41 +56,30 @@ class SkipLayerNormalization(Op):
         epsilon=[1e-5],
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         x: Value,
         skip: Value,
         gamma: Value,
         beta: Value | None = None,
         bias: Value | None = None,
-    ) -> Inferred:
-        require_kind(self.name, same_dtype(self.name, x, skip, gamma, beta, bias), "f")
-        return _skipped(self.name, x, skip, gamma, beta, bias)
-
-    def eval(
-        self,
-        x: Array,
-        skip: Array,
-        gamma: Array,
-        beta: Array | None = None,
-        bias: Array | None = None,
-    ) -> tuple[Array, Array, Array, Array]:
-        total = _total(x, skip, bias)
-        norm, mean, inverse = LayerNormalization(epsilon=self.epsilon).eval(
-            total, widened(gamma), _wide(beta)
+    ) -> Results:
+        total = _total(self.name, make, x, skip, gamma, beta, bias=bias)
+        last = max((i for i in (1, 2) if make.asks(i)), default=0)
+        normal = make.several(
+            last + 1, "LayerNormalization", total, gamma, beta, epsilon=self.epsilon
         )
-        return norm.astype(x.dtype), mean, inverse, total.astype(x.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(0) * (7 + int(shapes.has(3)) + int(shapes.has(4))))
+        return *normal, *[None] * (2 - last), total
 
 
-class SkipSimplifiedLayerNormalization(Op):
+class SkipSimplifiedLayerNormalization(Composite):
     """RMSNormalization of x + skip + bias over the last axis; gives also zeros, 1 / deviation, and
     the sum.
     """
 
     traits = Trait.FLOAT32
+    outputs = 4
     epsilon: float = 1e-12
 
     domain = DOMAIN
@@ -93,54 +88,38 @@ class SkipSimplifiedLayerNormalization(Op):
         x=[(2, 3, 8)] * 2, skip=[(2, 3, 8)] * 2, gamma=[(8,)] * 2, bias=[(8,), None], epsilon=[1e-5]
     )
 
-    def infer(self, x: Value, skip: Value, gamma: Value, bias: Value | None = None) -> Inferred:
-        require_kind(self.name, same_dtype(self.name, x, skip, gamma, bias), "f")
-        return _skipped(self.name, x, skip, gamma, bias)
-
-    def eval(
-        self, x: Array, skip: Array, gamma: Array, bias: Array | None = None
-    ) -> tuple[Array, Array, Array, Array]:
-        total = _total(x, skip, bias)
-        inverse = 1 / np.sqrt(mean(total * total, (-1,)) + total.dtype.type(self.epsilon))
-        norm = total * inverse * widened(gamma)
-        return (
-            norm.astype(x.dtype),
-            np.zeros_like(inverse, np.float32),
-            inverse.astype(np.float32),
-            total.astype(x.dtype),
-        )
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(0) * (5 + int(shapes.has(3))))
+    def body(
+        self, make: GraphBuilder, x: Value, skip: Value, gamma: Value, bias: Value | None = None
+    ) -> Results:
+        total = _total(self.name, make, x, skip, gamma, bias=bias)
+        normal = make("RMSNormalization", total, gamma, epsilon=self.epsilon)
+        if not (make.asks(1) or make.asks(2)):
+            return normal, None, None, total
+        wide = make.cast(total, dtypes.float32)
+        square = make.reduce("ReduceMean", wide * wide, total.rank - 1)
+        inverse = make("Reciprocal", make("Sqrt", square + self.epsilon))
+        zero = make.number(0, dtypes.float32)
+        zeros = make("Where", make("IsNaN", inverse), zero, make("Min", inverse, 0.0))
+        return normal, zeros, inverse, total
 
 
-def _total(x: Array, skip: Array, bias: Array | None) -> Array:
-    total = widened(x) + widened(skip)
-    return total if bias is None else total + widened(bias)
+def _total(
+    op: str, make: GraphBuilder, x: Value, skip: Value, *vectors: Value | None, bias: Value | None
+) -> Value:
+    """X + skip + bias; the others must broadcast to x."""
+    require_kind(op, same_dtype(op, x, skip, *vectors, bias), "f")
+    require_extent(op, x, skip, *vectors, bias)
+    total = make(x + skip)
+    return total if bias is None else make(total + bias)
 
 
-def _wide(x: Array | None) -> Array | None:
-    return None if x is None else widened(x)
-
-
-def _skipped(op: str, x: Value, *others: Value | None) -> Inferred:
-    """Types of the four results; the others must broadcast to x."""
-    for other in others:
-        if other is not None:
-            require_shape(
-                op, broadcast_shapes(x.tensor.shape, other.tensor.shape, exact=True), x.tensor.shape
-            )
-    shape = None if x.tensor.shape is None else (*x.shape[:-1], 1)
-    statistics = TensorType(dtypes.float32, shape)
-    return x.type, statistics, statistics, x.type
-
-
-class EmbedLayerNormalization(Op):
+class EmbedLayerNormalization(Composite):
     """LayerNormalization of the embeddings of words, positions and segments; also how many words of
     each row count (zeros unless a mask is given and `mask_index_type` is 1), and the sum before it
     is normalized.
     """
 
+    outputs = 3
     epsilon: float = 1e-12
     mask_index_type: int | None = None
 
@@ -159,8 +138,17 @@ class EmbedLayerNormalization(Op):
         epsilon=[1e-5],
     )
 
-    def infer(
+    def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
+        ids, _, table = inputs[:3]
+        assert ids is not None
+        assert table is not None
+        rows = ids.tensor.shape
+        result = TensorType(table.dtype, None)
+        return result, TensorType(dtypes.int32, None if rows is None else rows[:1]), result
+
+    def body(
         self,
+        make: GraphBuilder,
         input_ids: Value,
         segment_ids: Value | None,
         word_embedding: Value,
@@ -170,61 +158,43 @@ class EmbedLayerNormalization(Op):
         beta: Value,
         mask: Value | None = None,
         position_ids: Value | None = None,
-    ) -> Inferred:
-        dtype = same_dtype(
-            self.name, word_embedding, position_embedding, segment_embedding, gamma, beta
-        )
-        rows, width = input_ids.tensor.shape, word_embedding.tensor.shape
-        shape = None if rows is None or width is None else (*rows, width[-1])
+    ) -> Results:
+        tables = [word_embedding, position_embedding, segment_embedding]
+        dtype = require_kind(self.name, same_dtype(self.name, *tables, gamma, beta), "f")
         require_rank(input_ids, 2, self.name, "input_ids")
-        for ids, name in (
-            (segment_ids, "segment_ids"),
-            (mask, "the mask"),
-            (position_ids, "position_ids"),
-        ):
-            if ids is not None and ids.tensor.shape is not None and rows is not None:
-                if ids is position_ids and ids.rank == 2 and ids.shape[0] == 1:
-                    agree(ids.shape[1], rows[1], f"{name} and input_ids of {self.name}")
-                else:
-                    agree_shapes(ids.shape, rows, f"{name} and input_ids of {self.name}")
+        self._check_ids(input_ids, segment_ids, mask, position_ids)
+        width, length = word_embedding.shape[-1], input_ids.shape[1]
         for one in (position_embedding, segment_embedding, gamma, beta):
-            if one is not None and one.tensor.shape and width:
-                agree(one.shape[-1], width[-1], f"the widths of the tables of {self.name}")
-        if (
-            position_ids is None
-            and rows is not None
-            and position_embedding.tensor.shape is not None
-        ):
-            at_most(rows[1], position_embedding.shape[0], f"the positions of {self.name}")
-        if width is not None:
-            nonempty(width[-1], self.name)
-        counts = TensorType(dtypes.int32, None if rows is None else rows[:1])
-        result = TensorType(require_kind(self.name, dtype, "f"), shape)
-        return result, counts, result
-
-    def eval(
-        self,
-        input_ids: Array,
-        segment_ids: Array | None,
-        word_embedding: Array,
-        position_embedding: Array,
-        segment_embedding: Array | None,
-        gamma: Array,
-        beta: Array,
-        mask: Array | None = None,
-        position_ids: Array | None = None,
-    ) -> tuple[Array, Array, Array]:
-        places = np.arange(input_ids.shape[1]) if position_ids is None else position_ids
-        total = widened(word_embedding)[input_ids] + widened(position_embedding)[places]
-        if segment_ids is not None and segment_embedding is not None:
-            total = total + widened(segment_embedding)[segment_ids]
-        norm = LayerNormalization(epsilon=self.epsilon).eval(total, widened(gamma), widened(beta))[
-            0
+            if one is not None:
+                agree(one.shape[-1], width, f"the widths of the tables of {self.name}")
+        nonempty(width, self.name)
+        if position_ids is None:
+            at_most(length, position_embedding.shape[0], f"the positions of {self.name}")
+            position_ids = make.range(length)
+        wide = dtypes.float32 if is_half(dtype) else dtype
+        parts = [
+            make.cast(make("Gather", table, ids, axis=0), wide)
+            for table, ids in zip(tables, (input_ids, position_ids, segment_ids))
+            if table is not None and ids is not None
         ]
-        counts = (
-            np.zeros(len(input_ids), np.int32) if mask is None else mask.sum(axis=1, dtype=np.int32)
-        )
-        return norm.astype(word_embedding.dtype), counts, total.astype(word_embedding.dtype)
+        total = functools.reduce(lambda a, b: make(a + b), parts)
+        scales = [make.cast(v, wide) for v in (gamma, beta)]
+        normal = make("LayerNormalization", total, *scales, epsilon=self.epsilon)
+        counts: Value | None = None
+        if make.asks(1) and mask is not None:
+            counts = make("ReduceSum", mask, make.ints(1), keepdims=0)
+        elif make.asks(1):
+            rows = make.ints(input_ids.shape[0])
+            counts = make("ConstantOfShape", rows, value=0, dtype=dtypes.int32)
+        return make.cast(normal, dtype), counts, make.cast(total, dtype)
 
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (8 + int(shapes.has(4))))
+    def _check_ids(self, ids: Value, *others: Value | None) -> None:
+        """ShapeError unless segments, the mask and positions have the shape of `ids`; positions may
+        be those of all rows.
+        """
+        for other, name in zip(others, ("segment_ids", "the mask", "position_ids")):
+            if other is None:
+                continue
+            shared = name == "position_ids" and other.rank == 2 and other.shape[0] == 1
+            whole = (1, ids.shape[1]) if shared else ids.shape
+            agree_shapes(other.shape, whole, f"{name} and input_ids of {self.name}")
