@@ -42,6 +42,7 @@ NOT_SMOOTH = {
     "BatchNormalization[float32[1, 3, 7]": "a variance of zero",
     "Cast[float32[5]": "numbers so large that a millionth is rounded away",
     "CastLike[float32[5]": "numbers so large that a millionth is rounded away",
+    "DynamicQuantizeMatMul[": "its first operand is rounded",
     "LpNormalization[float32[2, 2]": "the norm of zeros",
     "ScatterElements[float32[4, 5], int64[1, 5]": "indices that come twice",
 }

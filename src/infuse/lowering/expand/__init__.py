@@ -12,7 +12,6 @@ from infuse.lowering.expand import (  # noqa: F401  (each registers its expansio
     integer_products,
     losses,
     microsoft_attention,
-    microsoft_quantized,
     ml,
     movement,
     narrow,

@@ -7,7 +7,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Node, Value, constant
 from infuse.lowering.expand.composer import Composer, Results, expands
-from infuse.lowering.expand.quantization import per_channel, per_row, quantized
+from infuse.lowering.expand.quantization import per_channel, per_row
+from infuse.ops.quantizing import dynamically, one_or_each, quantized
 
 
 @expands("DynamicQuantizeLinear")
@@ -16,15 +17,6 @@ def dynamic_quantize_linear(make: Composer, node: Node) -> Results:
     assert x is not None
     y, scale, zero = dynamically(make, x)
     return [y, scale, zero]
-
-
-def dynamically(make: Composer, x: Value) -> tuple[Value, Value, Value]:
-    """X as uint8, its scale and its zero point."""
-    low, high = (make(pick, make(f"Reduce{pick}", x, keepdims=0), 0) for pick in ("Min", "Max"))
-    width = make("Sub", high, low)
-    scale = make("Where", make("Equal", width, 0), make.number(1, x.dtype), make("Div", width, 255))
-    zero = quantized(make, make("Div", make("Neg", low), scale), None, dtypes.uint8)
-    return quantized(make, make("Div", x, scale), zero, dtypes.uint8), scale, zero
 
 
 @expands("MatMulInteger")
@@ -53,7 +45,9 @@ def qlinear_matmul(make: Composer, node: Node) -> Results:
         total = make.cast(make("MatMulInteger", a, b, a_zero, b_zero), dtypes.float32)
     else:
         total = make("MatMul", make.cast(a, dtypes.float32), make.cast(b, dtypes.float32))
-    factor = _ratio(make, per_row(make, a_scale), _flat(make, b_scale), per_row(make, y_scale))
+    factor = _ratio(
+        make, per_row(make, a_scale), one_or_each(make, b_scale), per_row(make, y_scale)
+    )
     return quantized(make, make("Mul", total, factor), per_row(make, y_zero), node.output.dtype)
 
 
@@ -69,10 +63,6 @@ def qlinear_conv(make: Composer, node: Node) -> Results:
     scales = (make.reshape(x_scale), per_channel(make, w_scale, rank), make.reshape(y_scale))
     steps = make("Mul", total, _ratio(make, *scales))
     return quantized(make, steps, make.reshape(y_zero), node.output.dtype)
-
-
-def _flat(make: Composer, parameter: Value) -> Value:
-    return make.reshape(parameter) if parameter.tensor.size == 1 else parameter
 
 
 def _all(node: Node) -> list[Value]:

@@ -16,10 +16,11 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.lowering.expand.composer import Composer, Results, expands
-from infuse.lowering.expand.quantization import is_zero, per_channel
+from infuse.lowering.expand.quantization import per_channel
 from infuse.ops.convolution import Convolving
 from infuse.ops.core.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear
+from infuse.ops.quantizing import is_zero
 from infuse.targets import DotType, Machine
 
 BYTES = (dtypes.int8, dtypes.uint8)

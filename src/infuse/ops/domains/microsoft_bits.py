@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from infuse import dtypes
+from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir.graph import Value
+from infuse.ir.graph import Value, constant
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding
-from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.base import Array, Inferred, Rounding
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite
+from infuse.ops.core.elementwise import require_kind
 from infuse.ops.core.flops import DEQUANTIZE, Flops, Shapes
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, at_most, require_rank
@@ -22,7 +25,7 @@ ROUNDED = 4
 """The accuracy level that lets a product round its left operand to integers of 8 bits."""
 
 
-class MatMulNBits(Op):
+class MatMulNBits(Composite):
     """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows
     that share a scale and a zero point, lowest bits first.
 
@@ -169,28 +172,55 @@ class MatMulNBits(Op):
         rows = codes.reshape(self.N, -1)[:, : self.K]
         return np.asarray(rows * factors[:, g_idx[: self.K]] + shifts[:, g_idx[: self.K]])
 
-    def eval(
+    def body(
         self,
-        a: Array,
-        b: Array,
-        scales: Array,
-        zero_points: Array | None = None,
-        g_idx: Array | None = None,
-        bias: Array | None = None,
-    ) -> Array:
-        matrix = self.matrix(
-            b, widened(scales), None if zero_points is None else _plain(zero_points), g_idx
-        )
-        result = np.matmul(widened(a), matrix.T)
-        return np.asarray(result if bias is None else result + widened(bias)).astype(a.dtype)
+        make: GraphBuilder,
+        a: Value,
+        b: Value,
+        scales: Value,
+        zero_points: Value | None = None,
+        g_idx: Value | None = None,
+        bias: Value | None = None,
+    ) -> Value:
+        wide = dtypes.float64 if a.dtype == dtypes.float64 else dtypes.float32
+        zeros = zero_points
+        if zeros is not None and zeros.dtype != dtypes.uint8:
+            zeros = make.cast(zeros, wide)
+        matrix = self._written(make, b, make.cast(scales, wide), zeros, g_idx)
+        result = make("MatMul", make.cast(a, wide), matrix)
+        if bias is not None:
+            result = make("Add", result, make.cast(bias, wide))
+        return make.cast(result, a.dtype)
+
+    def _written(
+        self, make: GraphBuilder, b: Value, scales: Value, zeros: Value | None, groups: Value | None
+    ) -> Value:
+        """The matrix (K, N): at once where it is known."""
+        operands = b, scales, zeros, groups
+        if all(v is None or v.const is not None for v in operands):
+            known, factors, *others = (None if v is None else v.const for v in operands)
+            assert known is not None
+            assert factors is not None
+            return constant(np.ascontiguousarray(self.matrix(known, factors, *others).T))
+        if groups is not None:
+            make.refuse("rows in an order of their own, where weights are computed")
+        rows, blocks, dtype = self.N, self.blocks, scales.dtype
+        codes = _unpacked(make, make.reshape(b, rows, blocks, b.shape[-1]), self.bits, dtype)
+        codes = make.slice(codes, 2, 0, self.block_size)
+        if zeros is None:
+            shifted = make("Sub", codes, float(1 << (self.bits - 1)))
+        else:
+            if zeros.dtype == dtypes.uint8:
+                packed = make.reshape(zeros, rows, 1, -(-blocks * self.bits // 8))
+                zeros = make.slice(_unpacked(make, packed, self.bits, dtype), 2, 0, blocks)
+            shifted = make("Sub", codes, make.reshape(zeros, rows, blocks, 1))
+        numbers = make("Mul", shifted, make.reshape(scales, rows, blocks, 1))
+        whole = make.reshape(numbers, rows, blocks * self.block_size)
+        return make.permute(make.slice(whole, 1, 0, self.K), 1, 0)
 
     def flops(self, shapes: Shapes) -> Flops:
         """Weights are dequantized once."""
         return Flops(shapes.made * self.K, self.K * self.N * DEQUANTIZE)
-
-
-def _plain(x: Array) -> Array:
-    return x if x.dtype == np.uint8 else widened(x)
 
 
 def bytes_of(numbers: Array, bits: int) -> Array:
@@ -206,3 +236,16 @@ def unpacked(x: Array, bits: int) -> Array:
     """Bytes as numbers of few bits each, lowest first, along the last axis."""
     parts = [(x >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*x.shape[:-1], -1)
+
+
+def _unpacked(make: GraphBuilder, x: Value, bits: int, to: DType) -> Value:
+    """Bytes (…, n) as numbers of few bits each, lowest first: (…, n · 8 / bits)."""
+    parts = []
+    for shift in range(0, 8, bits):
+        moved = (
+            make("BitShift", x, make.number(shift, dtypes.uint8), direction="RIGHT") if shift else x
+        )
+        low = make("BitwiseAnd", moved, make.number((1 << bits) - 1, dtypes.uint8))
+        parts.append(make.reshape(low, *x.shape, 1))
+    whole = make("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
+    return make.cast(make.reshape(whole, *x.shape[:-1], x.shape[-1] * (8 // bits)), to)

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
-from infuse.ops.contraction import Gemm, MatMul
-from infuse.ops.core.base import Array, Inferred, Op, Rounding
-from infuse.ops.core.elementwise import f32, require_kind, require_shape, widened
-from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ir.types import TensorType, Type
+from infuse.ops.core.base import Rounding
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite
+from infuse.ops.core.elementwise import f32, require_kind
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, require_rank, require_single
-from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise
-from infuse.ops.quantization import (
-    STEP,
-    DequantizeLinear,
-    DynamicQuantizeLinear,
-    QuantizeLinear,
-    i8,
-    quantize,
-    u8,
-)
+from infuse.ops.domains.microsoft import DOMAIN, require_extent
+from infuse.ops.integers import columns_of, require_bytes, require_columnwise
+from infuse.ops.quantization import STEP, i8, u8
+from infuse.ops.quantizing import dynamically, one_or_each, quantized
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
 
 
-class RuntimeQuantizeLinear(Op):
+class RuntimeQuantizeLinear(Composite):
     """QuantizeLinear of whole tensors, or along an axis where one is given."""
 
     axis: int | None = None
 
+    is_spelling = True
     name = "QuantizeLinear"
     domain = DOMAIN
     accuracy = STEP
@@ -44,25 +39,19 @@ class RuntimeQuantizeLinear(Op):
         y_zero_point=[np.uint8(128), np.int16(-9)],
     )
 
-    def plain(self) -> QuantizeLinear:
-        """ONNX's own form."""
-        return QuantizeLinear(axis=1 if self.axis is None else self.axis)
-
-    def infer(self, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Inferred:
-        return self.plain().infer(x, y_scale, y_zero_point)
-
-    def eval(self, x: Array, y_scale: Array, y_zero_point: Array | None = None) -> Array:
-        return self.plain().eval(x, y_scale, y_zero_point)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * QUANTIZE)
+    def body(
+        self, make: GraphBuilder, x: Value, y_scale: Value, y_zero_point: Value | None = None
+    ) -> Value:
+        axis = 1 if self.axis is None else self.axis
+        return make("QuantizeLinear", x, y_scale, y_zero_point, axis=axis)
 
 
-class RuntimeDequantizeLinear(Op):
+class RuntimeDequantizeLinear(Composite):
     """DequantizeLinear of whole tensors, or along an axis where one is given."""
 
     axis: int | None = None
 
+    is_spelling = True
     name = "DequantizeLinear"
     domain = DOMAIN
     samples = cases(
@@ -71,42 +60,38 @@ class RuntimeDequantizeLinear(Op):
         x_zero_point=[np.uint8(128), None],
     )
 
-    def plain(self) -> DequantizeLinear:
-        """ONNX's own form."""
-        return DequantizeLinear(axis=1 if self.axis is None else self.axis)
-
-    def infer(self, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Inferred:
-        return self.plain().infer(x, x_scale, x_zero_point)
-
-    def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None = None) -> Array:
-        return self.plain().eval(x, x_scale, x_zero_point)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * DEQUANTIZE)
+    def body(
+        self, make: GraphBuilder, x: Value, x_scale: Value, x_zero_point: Value | None = None
+    ) -> Value:
+        axis = 1 if self.axis is None else self.axis
+        return make("DequantizeLinear", x, x_scale, x_zero_point, axis=axis)
 
 
-def _product(a: Value, b: Value) -> TensorType:
-    wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
-    result = MatMul().infer(*wide)
-    assert isinstance(result, TensorType)
-    return result
+def scaled(
+    make: GraphBuilder,
+    operands: Sequence[Value | None],
+    scales: tuple[Value, Value],
+    bias: Value | None,
+    op: str,
+) -> Value:
+    """A product of bytes, from a, b and their zero points, times both scales, plus the bias; in
+    float32, or float64 where the scale of a is one.
+    """
+    b = operands[1]
+    assert b is not None
+    require_columnwise(op, columns_of(b), scales[1])
+    wide = dtypes.float64 if scales[0].dtype == dtypes.float64 else dtypes.float32
+    total = make.cast(make("MatMulInteger", *operands), wide)
+    left, right = (one_or_each(make, make.cast(v, wide)) for v in scales)
+    result = make("Mul", total, make("Mul", left, right))
+    if bias is None:
+        return result
+    require_rank(bias, 1, op, "the bias")
+    agree(bias.shape[0], result.shape[-1], f"bias and columns of {op}")
+    return make("Add", result, make.cast(bias, wide))
 
 
-def _require_bias(op: str, bias: Value | None, product: TensorType) -> None:
-    """ShapeError unless a bias has one number for each column of the product."""
-    if bias is not None and bias.tensor.shape is not None and product.shape:
-        require_rank(bias, 1, op, "the bias")
-        agree(bias.shape[0], product.shape[-1], f"bias and columns of {op}")
-
-
-def _sum(a: Array, a_zero: Array | None, b: Array, b_zero: Array | None) -> Array:
-    left, right = (x.astype(np.float64) for x in (a, b))
-    left = left if a_zero is None else left - a_zero
-    right = right if b_zero is None else right - columnwise(b_zero)
-    return np.asarray(np.matmul(left, right))
-
-
-class MatMulIntegerToFloat(Op):
+class MatMulIntegerToFloat(Composite):
     """The product of dequantized a and b, plus a bias over the last axis; b may have a scale for
     each column.
     """
@@ -123,8 +108,13 @@ class MatMulIntegerToFloat(Op):
         bias=[(5,), None],
     )
 
-    def infer(
+    def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
+        assert inputs[2] is not None
+        return (TensorType(inputs[2].dtype, None),)
+
+    def body(
         self,
+        make: GraphBuilder,
         a: Value,
         b: Value,
         a_scale: Value,
@@ -132,33 +122,15 @@ class MatMulIntegerToFloat(Op):
         a_zero_point: Value | None = None,
         b_zero_point: Value | None = None,
         bias: Value | None = None,
-    ) -> Inferred:
+    ) -> Value:
         require_bytes(self.name, a, b, a_zero_point, b_zero_point)
-        product = _product(a, b)
         require_single(self.name, a_scale, a_zero_point)
-        require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
-        _require_bias(self.name, bias, product)
-        return TensorType(require_kind(self.name, a_scale.dtype, "f"), product.shape)
-
-    def eval(
-        self,
-        a: Array,
-        b: Array,
-        a_scale: Array,
-        b_scale: Array,
-        a_zero_point: Array | None = None,
-        b_zero_point: Array | None = None,
-        bias: Array | None = None,
-    ) -> Array:
-        scale = widened(a_scale).reshape(()) * widened(columnwise(b_scale))
-        result = _sum(a, a_zero_point, b, b_zero_point).astype(scale.dtype) * scale
-        return np.asarray(result if bias is None else result + widened(bias)).astype(a_scale.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(shapes.made * shapes.input(0)[-1], shapes.made * (1 + int(shapes.has(6))))
+        require_kind(self.name, a_scale.dtype, "f")
+        operands = a, b, a_zero_point, b_zero_point
+        return make.cast(scaled(make, operands, (a_scale, b_scale), bias, self.name), a_scale.dtype)
 
 
-class QGemm(Op):
+class QGemm(Composite):
     """alpha · (A · B + C) of quantized matrices (transposed if asked), the vector or matrix C in
     steps of the product: quantized, or as numbers where the result has no scale. B may have a scale
     for each column.
@@ -197,8 +169,13 @@ class QGemm(Op):
         ),
     )
 
-    def infer(
+    def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
+        zero = inputs[8] if len(inputs) > 8 else None
+        return (TensorType(dtypes.float32 if zero is None else zero.dtype, None),)
+
+    def body(
         self,
+        make: GraphBuilder,
         a: Value,
         a_scale: Value,
         a_zero_point: Value,
@@ -208,55 +185,31 @@ class QGemm(Op):
         c: Value | None = None,
         y_scale: Value | None = None,
         y_zero_point: Value | None = None,
-    ) -> Inferred:
+    ) -> Value:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
-        if any(
-            scale is not None and scale.dtype != dtypes.float32
-            for scale in (a_scale, b_scale, y_scale)
-        ):
-            raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
-        dtype = dtypes.float32 if y_zero_point is None else y_zero_point.dtype
-        wide = [Value(TensorType(dtypes.float32, v.tensor.shape)) for v in (a, b)]
-        result = Gemm(transA=self.transA, transB=self.transB).infer(*wide)
-        assert isinstance(result, TensorType)
         require_single(self.name, a_scale, a_zero_point, y_scale, y_zero_point)
-        if result.shape is not None:
-            require_columnwise(self.name, result.shape[1], b_scale, b_zero_point)
-            if c is not None:
-                require_shape(
-                    self.name,
-                    broadcast_shapes(c.tensor.shape, result.shape, exact=True),
-                    result.shape,
-                )
-        return TensorType(dtype, result.shape)
-
-    def eval(
-        self,
-        a: Array,
-        a_scale: Array,
-        a_zero_point: Array,
-        b: Array,
-        b_scale: Array,
-        b_zero_point: Array,
-        c: Array | None = None,
-        y_scale: Array | None = None,
-        y_zero_point: Array | None = None,
-    ) -> Array:
-        left, right = a.T if self.transA else a, b.T if self.transB else b
-        total = _sum(left, a_zero_point, right, b_zero_point)
-        total = (total if c is None else total + c).astype(a_scale.dtype)
-        scale = a_scale.dtype.type(self.alpha) * a_scale.reshape(()) * columnwise(b_scale)
+        scales = [scale for scale in (a_scale, b_scale, y_scale) if scale is not None]
+        if any(scale.dtype != dtypes.float32 for scale in scales):
+            raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
+        for x in (a, b):
+            require_rank(x, 2, self.name, "an operand")
+        left = make.permute(a, 1, 0) if self.transA else a
+        right = make.permute(b, 1, 0) if self.transB else b
+        require_columnwise(self.name, right.shape[1], b_scale, b_zero_point)
+        zeros = make.reshape(a_zero_point), b_zero_point
+        total = make.cast(make("MatMulInteger", left, right, *zeros), dtypes.float32)
+        if c is not None:
+            require_extent(self.name, total, c)
+            total = make("Add", total, make.cast(c, dtypes.float32))
+        factor = make("Mul", make.reshape(a_scale), self.alpha)
+        scale = make("Mul", factor, one_or_each(make, b_scale))
         if y_scale is None or y_zero_point is None:
-            return np.asarray(total * scale)
-        steps = np.asarray(total * (scale / y_scale.reshape(())))
-        return quantize(steps, y_zero_point.reshape(()), dtypes.by_numpy(y_zero_point.dtype))
-
-    def flops(self, shapes: Shapes) -> Flops:
-        depth = shapes.input(0)[0 if self.transA else -1]
-        return Flops(shapes.made * depth, shapes.made * QUANTIZE)
+            return make("Mul", total, scale)
+        steps = make("Mul", total, make("Div", scale, make.reshape(y_scale)))
+        return quantized(make, steps, make.reshape(y_zero_point), y_zero_point.dtype)
 
 
-class DynamicQuantizeMatMul(Op):
+class DynamicQuantizeMatMul(Composite):
     """The product of a, quantized as DynamicQuantizeLinear does it, with quantized b, plus a
     bias.
     """
@@ -273,35 +226,17 @@ class DynamicQuantizeMatMul(Op):
         bias=[(5,), None],
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         a: Value,
         b: Value,
         b_scale: Value,
         b_zero_point: Value | None = None,
         bias: Value | None = None,
-    ) -> Inferred:
+    ) -> Value:
         require_bytes(self.name, b, b_zero_point)
-        product = _product(a, b)
-        require_columnwise(self.name, columns_of(b), b_scale, b_zero_point)
-        _require_bias(self.name, bias, product)
-        return TensorType(require_kind(self.name, a.dtype, "f"), product.shape)
-
-    def eval(
-        self,
-        a: Array,
-        b: Array,
-        b_scale: Array,
-        b_zero_point: Array | None = None,
-        bias: Array | None = None,
-    ) -> Array:
-        y, scale, zero = DynamicQuantizeLinear().eval(widened(a))
-        result = MatMulIntegerToFloat().eval(
-            y, b, scale, widened(b_scale), zero, b_zero_point, bias
-        )
-        return result.astype(a.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        prepared = shapes.size(0) * (QUANTIZE + 2)
-        scaled = shapes.made * (1 + int(shapes.has(4)))
-        return Flops(shapes.made * shapes.input(0)[-1], prepared + scaled)
+        require_kind(self.name, a.dtype, "f")
+        y, scale, zero = dynamically(make, make.cast(a, dtypes.float32))
+        operands = y, b, zero, b_zero_point
+        return make.cast(scaled(make, operands, (scale, b_scale), bias, self.name), a.dtype)

@@ -9,26 +9,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse import dtypes
-from infuse.dtypes import DType
 from infuse.errors import ShapeError
 from infuse.ir import dims
-from infuse.ir.broadcasting import broadcast_shapes
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
-from infuse.ops.core.elementwise import f32, fused
-from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
+from infuse.ir.types import Shape, TensorType, Type
+from infuse.ops.arithmetic import Div, Mul
+from infuse.ops.core.base import normalize_axis
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite
+from infuse.ops.core.elementwise import f32
 from infuse.ops.core.samples import Ints, cases
-from infuse.ops.core.sizes import agree_shapes, require_single, with_dim
-from infuse.ops.core.special import sigmoid
+from infuse.ops.core.sizes import require_single
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import require_bytes
 from infuse.ops.pooling import AveragePool
-from infuse.ops.quantization import STEP, quantize
-from infuse.ops.softmax_family import Softmax
+from infuse.ops.quantization import STEP
+from infuse.ops.quantizing import (
+    at_once,
+    from_zero,
+    quantized,
+    quantized_sum,
+    real,
+    rounded_factors,
+    shifted,
+    single,
+    stored,
+)
 
-_PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
+_MOST_PIXELS = 2**24 // 255
+"""How many bytes have a sum that is exact in float32."""
 
 
 def _u8(*shape: int) -> Ints:
@@ -39,23 +48,7 @@ def _i8(*shape: int) -> Ints:
     return Ints(shape, -128, 128, dtypes.int8)
 
 
-def shifted(x: Array, zero: Array | None) -> Array:
-    """Quantized elements as multiples of their scale."""
-    wide = x.astype(np.float32)
-    return wide if zero is None else np.asarray(wide - zero.astype(np.float32))
-
-
-def real(x: Array, scale: Array, zero: Array | None) -> Array:
-    """What quantized elements stand for."""
-    return np.asarray(shifted(x, zero) * scale)
-
-
-def stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
-    """Numbers as quantized elements, as QuantizeLinear rounds: before the zero point is added."""
-    return quantize(np.asarray(y / scale), zero, to)
-
-
-class _OfBytes(Op, abstract=True):
+class _OfBytes(Composite, abstract=True):
     """An operator whose first input, and result, are bytes of one type."""
 
     domain = DOMAIN
@@ -73,51 +66,33 @@ class _Unary(_OfBytes, abstract=True):
         y_zero_point=[np.uint8(3), np.int8(-4)],
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         x: Value,
         x_scale: Value,
         x_zero_point: Value | None,
         y_scale: Value,
         y_zero_point: Value | None = None,
-    ) -> Inferred:
+    ) -> Value:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
         require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
-        return x.type
+        y = self.function(make, real(make, x, x_scale, x_zero_point))
+        return stored(make, y, y_scale, y_zero_point, x.dtype)
 
-    def eval(
-        self,
-        x: Array,
-        x_scale: Array,
-        x_zero_point: Array | None,
-        y_scale: Array,
-        y_zero_point: Array | None = None,
-    ) -> Array:
-        result = self.function(real(x, x_scale, x_zero_point))
-        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
-
-    def function(self, x: Array) -> Array:
+    def function(self, make: GraphBuilder, x: Value) -> Value:
         """The function of numbers."""
-        raise NotImplementedError
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (DEQUANTIZE + 4 + QUANTIZE))
+        return make(self.name.removeprefix("QLinear"), x, **self.attributes())
 
 
 class QLinearSigmoid(_Unary):
     """1 / (1 + exp(−x)) of quantized elements."""
-
-    def function(self, x: Array) -> Array:
-        return sigmoid(x)
 
 
 class QLinearLeakyRelu(_Unary):
     """x, or alpha · x where that is negative, of quantized elements."""
 
     alpha: float = 0.01
-
-    def function(self, x: Array) -> Array:
-        return np.where(x >= 0, x, x * x.dtype.type(self.alpha))
 
 
 class _Binary(_OfBytes, abstract=True):
@@ -137,8 +112,9 @@ class _Binary(_OfBytes, abstract=True):
         c_zero_point=[np.uint8(120), np.int8(1), np.uint8(3)],
     )
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         a: Value,
         a_scale: Value,
         a_zero_point: Value | None,
@@ -147,42 +123,24 @@ class _Binary(_OfBytes, abstract=True):
         b_zero_point: Value | None,
         c_scale: Value,
         c_zero_point: Value | None = None,
-    ) -> Inferred:
-        require_bytes(self.name, a, a_zero_point, b, b_zero_point, c_zero_point)
-        require_single(
-            self.name, a_scale, a_zero_point, b_scale, b_zero_point, c_scale, c_zero_point
-        )
-        return TensorType(a.dtype, broadcast_shapes(a.tensor.shape, b.tensor.shape))
+    ) -> Value:
+        zeros = a_zero_point, b_zero_point, c_zero_point
+        require_bytes(self.name, a, b, *zeros)
+        require_single(self.name, a_scale, b_scale, c_scale, *zeros)
+        scales = [single(make, scale) for scale in (a_scale, b_scale, c_scale)]
+        return quantized(make, self.steps(make, (a, b), scales, zeros), None, a.dtype)
 
-    def eval(
+    def steps(
         self,
-        a: Array,
-        a_scale: Array,
-        a_zero_point: Array | None,
-        b: Array,
-        b_scale: Array,
-        b_zero_point: Array | None,
-        c_scale: Array,
-        c_zero_point: Array | None = None,
-    ) -> Array:
-        scales = [np.asarray(x, np.float32) for x in (a_scale, b_scale, c_scale)]
-        zeros = [
-            np.zeros((), np.float32) if z is None else z.astype(np.float32).reshape(())
-            for z in (a_zero_point, b_zero_point, c_zero_point)
-        ]
-        steps = self.function(a.astype(np.float32), b.astype(np.float32), scales, zeros)
-        return quantize(steps, None, dtypes.by_numpy(a.dtype))
-
-    def function(
-        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
-    ) -> Array:
+        make: GraphBuilder,
+        operands: tuple[Value, Value],
+        scales: Sequence[Value],
+        zeros: Sequence[Value | None],
+    ) -> Value:
         """The function of elements, as multiples of the scale of the result from its zero point on;
-        scales and zero points are those of a, b and the result.
+        scales and zero points are those of the operands and the result.
         """
         raise NotImplementedError
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (2 * DEQUANTIZE + 1 + QUANTIZE))
 
 
 class QLinearAdd(_Binary):
@@ -190,25 +148,34 @@ class QLinearAdd(_Binary):
     are added without being rounded before, as ONNX Runtime's vectors do.
     """
 
-    def function(
-        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
-    ) -> Array:
-        first, second = scales[0] / scales[2], scales[1] / scales[2]
-        start = zeros[2] - fused(first, zeros[0], second * zeros[1])
-        return fused(a, first, fused(b, second, start))
+    def steps(
+        self,
+        make: GraphBuilder,
+        operands: tuple[Value, Value],
+        scales: Sequence[Value],
+        zeros: Sequence[Value | None],
+    ) -> Value:
+        shifts = [None if zero is None else single(make, zero) for zero in zeros]
+        first, second = zip(operands, scales, shifts)
+        return quantized_sum(make, first, second, (scales[2], shifts[2]))
 
 
 class QLinearMul(_Binary):
     """The product of quantized elements."""
 
-    def function(
-        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
-    ) -> Array:
-        product = (a - zeros[0]) * (b - zeros[1])
-        return np.asarray(product * (scales[0] * scales[1] / scales[2]) + zeros[2])
+    def steps(
+        self,
+        make: GraphBuilder,
+        operands: tuple[Value, Value],
+        scales: Sequence[Value],
+        zeros: Sequence[Value | None],
+    ) -> Value:
+        a, b = (shifted(make, x, zero) for x, zero in zip(operands, zeros))
+        ratio = make("Div", make("Mul", scales[0], scales[1]), scales[2])
+        return from_zero(make, rounded_factors(make, make("Mul", a, b), ratio), zeros[2])
 
 
-class QLinearSoftmax(_OfBytes):
+class QLinearSoftmax(_Unary):
     """Softmax along an axis (before opset 13 along all from it on, taken as one) of quantized
     elements.
     """
@@ -226,40 +193,15 @@ class QLinearSoftmax(_OfBytes):
         axis=[-1],
     )
 
-    def infer(
-        self,
-        x: Value,
-        x_scale: Value,
-        x_zero_point: Value | None,
-        y_scale: Value,
-        y_zero_point: Value,
-    ) -> Inferred:
-        require_bytes(self.name, x, x_zero_point, y_zero_point)
-        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
-        return x.type
-
-    def eval(
-        self,
-        x: Array,
-        x_scale: Array,
-        x_zero_point: Array | None,
-        y_scale: Array,
-        y_zero_point: Array,
-    ) -> Array:
-        numbers = real(x, x_scale, x_zero_point)
-        axis = self.axis % x.ndim
-        if self.opset < 13:
-            flat = numbers.reshape(*x.shape[:axis], -1)
-            result = Softmax(axis=-1).eval(flat).reshape(x.shape)
-        else:
-            result = Softmax(axis=axis).eval(numbers)
-        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (DEQUANTIZE + SOFTMAX + QUANTIZE))
+    def function(self, make: GraphBuilder, x: Value) -> Value:
+        axis = normalize_axis(self.axis, x.rank, self.name)
+        if self.opset >= 13:
+            return make("Softmax", x, axis=axis)
+        flat = make("Softmax", make("Flatten", x, axis=axis), axis=-1)
+        return make.reshape(flat, *x.shape)
 
 
-class QLinearConcat(Op):
+class QLinearConcat(Composite):
     """Quantized tensors, each with a scale and a zero point, side by side along an axis with one
     scale and zero point for all: `inputs` are tensor, scale, zero point, tensor, scale, …
     """
@@ -277,7 +219,13 @@ class QLinearConcat(Op):
         axis=[1, -1],
     )
 
-    def infer(self, y_scale: Value, y_zero_point: Value, *inputs: Value) -> Inferred:
+    def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
+        assert inputs[1] is not None
+        return (TensorType(inputs[1].dtype, None),)
+
+    def body(
+        self, make: GraphBuilder, y_scale: Value, y_zero_point: Value, *inputs: Value
+    ) -> Value:
         require_bytes(self.name, y_zero_point)
         if not inputs or len(inputs) % 3:
             raise ShapeError(
@@ -285,33 +233,11 @@ class QLinearConcat(Op):
                 "inputs"
             )
         require_single(self.name, y_scale, y_zero_point, *inputs[1::3], *inputs[2::3])
-        shapes = [v.tensor.shape for v in inputs[::3]]
-        complete = [s for s in shapes if s is not None]
-        if len(complete) < len(shapes):
-            return TensorType(y_zero_point.dtype, None)
-        axis = normalize_axis(self.axis, len(complete[0]), self.name)
-        total: Dim = 0
-        for shape in complete:
-            agree_shapes(
-                with_dim(shape, axis, 1),
-                with_dim(complete[0], axis, 1),
-                f"the other sizes of {self.name}",
-            )
-            total = total + shape[axis]
-        return TensorType(
-            y_zero_point.dtype, (*complete[0][:axis], total, *complete[0][axis + 1 :])
-        )
-
-    def eval(self, y_scale: Array, y_zero_point: Array, *inputs: Array) -> Array:
-        to = dtypes.by_numpy(y_zero_point.dtype)
         parts = [
-            stored(real(x, scale, zero), y_scale, y_zero_point, to)
-            for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3])
+            stored(make, real(make, *operands), y_scale, y_zero_point, y_zero_point.dtype)
+            for operands in zip(*(inputs[i::3] for i in range(3)))
         ]
-        return np.concatenate(parts, axis=self.axis)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.made * (DEQUANTIZE + QUANTIZE))
+        return make("Concat", *parts, axis=self.axis)
 
 
 class QLinearGlobalAveragePool(_OfBytes):
@@ -330,38 +256,31 @@ class QLinearGlobalAveragePool(_OfBytes):
         channels_last=[0, 1],
     )
 
-    def infer(
-        self, x: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value
-    ) -> Inferred:
+    def body(
+        self,
+        make: GraphBuilder,
+        x: Value,
+        x_scale: Value,
+        x_zero_point: Value | None,
+        y_scale: Value,
+        y_zero_point: Value | None,
+    ) -> Value:
         require_bytes(self.name, x, x_zero_point, y_zero_point)
         require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
-        if x.tensor.shape is None:
-            return x.type
-        axes = self.axes(x.rank)
-        return TensorType(x.dtype, tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
+        wide, axes = shifted(make, x, x_zero_point), self.axes(x.rank)
+        count = dims.product([x.shape[axis] for axis in axes])
+        if isinstance(count, int) and count > _MOST_PIXELS:
+            wide = make.cast(wide, dtypes.float64)
+        total = make.cast(make.reduce("ReduceSum", wide, *axes), dtypes.float32)
+        scale, to, pixels = (single(make, v) for v in (x_scale, y_scale, make.ints(count)))
+        ratio = at_once(make, Div(), scale, at_once(make, Mul(), to, pixels))
+        steps = make("Mul", total, ratio)
+        zero = None if y_zero_point is None else make.reshape(y_zero_point)
+        return quantized(make, steps, zero, x.dtype)
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """The spatial axes."""
         return tuple(range(1, rank - 1) if self.channels_last else range(2, rank))
-
-    def eval(
-        self,
-        x: Array,
-        x_scale: Array,
-        x_zero_point: Array | None,
-        y_scale: Array,
-        y_zero_point: Array | None,
-    ) -> Array:
-        axes = self.axes(x.ndim)
-        pixels = np.float32(np.prod([x.shape[axis] for axis in axes]))
-        total = x.astype(np.int64).sum(axis=axes, keepdims=True)
-        if x_zero_point is not None:
-            total = total - int(x_zero_point.reshape(())) * int(pixels)
-        steps = total.astype(np.float32) * (np.asarray(x_scale, np.float32) / (y_scale * pixels))
-        return quantize(np.asarray(steps), y_zero_point, dtypes.by_numpy(x.dtype))
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(0) + shapes.made * (DEQUANTIZE + QUANTIZE))
 
 
 class QLinearAveragePool(_OfBytes):
@@ -401,47 +320,25 @@ class QLinearAveragePool(_OfBytes):
         """The pooling of numbers, channels second."""
         return AveragePool(**{k: v for k, v in self.attributes().items() if k != "channels_last"})
 
-    def infer(
+    def body(
         self,
+        make: GraphBuilder,
         x: Value,
         x_scale: Value,
         x_zero_point: Value | None,
         y_scale: Value,
         y_zero_point: Value | None = None,
-    ) -> Inferred:
-        require_bytes(self.name, x, x_zero_point, y_zero_point)
-        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
-        if x.tensor.shape is None:
-            return x.type
-        if not self.channels_last:
-            return self.plain().shape(x, x.dtype)
-        moved = Value(TensorType(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1])))
-        pooled = self.plain().shape(moved, x.dtype).shape
-        assert pooled is not None
-        return TensorType(x.dtype, (pooled[0], *pooled[2:], pooled[1]))
-
-    def eval(
-        self,
-        x: Array,
-        x_scale: Array,
-        x_zero_point: Array | None,
-        y_scale: Array,
-        y_zero_point: Array | None = None,
-    ) -> Array:
+    ) -> Value:
         whole = self.of_images(x.shape)
         if whole is not None:
-            return whole.eval(x, x_scale, x_zero_point, y_scale, y_zero_point)
-        numbers = real(x, x_scale, x_zero_point)
+            return whole.body(make, x, x_scale, x_zero_point, y_scale, y_zero_point)
+        require_bytes(self.name, x, x_zero_point, y_zero_point)
+        require_single(self.name, x_scale, x_zero_point, y_scale, y_zero_point)
+        scale, to = single(make, x_scale), single(make, y_scale)
+        numbers = rounded_factors(make, shifted(make, x, x_zero_point), scale)
         if self.channels_last:
-            numbers = np.moveaxis(numbers, -1, 1)
-        result = self.plain().eval(numbers)
+            numbers = make.permute(numbers, 0, x.rank - 1, *range(1, x.rank - 1))
+        y = make.apply(self.plain(), [numbers])[0]
         if self.channels_last:
-            result = np.moveaxis(result, 1, -1)
-        steps = np.asarray(result / y_scale)
-        if y_zero_point is not None:
-            steps = steps + y_zero_point.astype(np.float32)
-        return quantize(steps, None, dtypes.by_numpy(x.dtype))
-
-    def flops(self, shapes: Shapes) -> Flops:
-        window = dims.product(self.kernel_shape)
-        return Flops(0, shapes.made * (window + DEQUANTIZE + QUANTIZE))
+            y = make.permute(y, 0, *range(2, x.rank), 1)
+        return quantized(make, from_zero(make, make("Div", y, to), y_zero_point), None, x.dtype)
