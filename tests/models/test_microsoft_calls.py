@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import infuse
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.onnx.contributed import MAKERS
+from infuse.frontends.onnx.contributed_building import BODIES
 from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import assert_close, run
 
@@ -298,7 +298,8 @@ def test_a_call_means_what_the_runtime_computes(family: str) -> None:
 
 def test_every_maker_is_tried() -> None:
     tried = {proto.graph.node[0].op_type for make in FAMILIES.values() for proto, _ in make()}
-    assert tried == MAKERS.keys()
+    plain = "infuse.frontends.onnx.contributed_plain"
+    assert tried == {kind for kind, body in BODIES.items() if body.__module__ != plain}
 
 
 @pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
@@ -316,3 +317,39 @@ def test_what_has_no_witness_is_refused_by_name() -> None:
     )
     with pytest.raises(UnsupportedOperatorError, match="MatMulBnb4"):
         infuse.compile(infuse.load(proto))
+
+
+def halves() -> Any:
+    """Gates of float16, with a number beside them."""
+    x = floats(3, 4).astype(np.float16)
+    yield one("ScaledSiLU", {"x": x}, alpha=0.3), {"x": x}
+    inputs = {"x": x, "gate": x[:1], "y": x[::-1].copy()}
+    yield one("GatedAdd", inputs), inputs
+
+
+def in_a_branch(proto: ModelProto) -> ModelProto:
+    """The call of a model in a branch that takes all from outside."""
+    node = proto.graph.node[0]
+    outputs = [onnx.ValueInfoProto(name=f"inner_{name}") for name in node.output]
+    copied = onnx.NodeProto.FromString(node.SerializeToString())
+    del copied.output[:]
+    copied.output.extend(value.name for value in outputs)
+    branch = helper.make_graph([copied], "branch", [], outputs)
+    choice = helper.make_node(
+        "If", ["yes"], list(node.output), then_branch=branch, else_branch=branch
+    )
+    yes = helper.make_tensor_value_info("yes", TensorProto.BOOL, ())
+    inputs, stored = [yes, *proto.graph.input], proto.graph.initializer
+    graph = helper.make_graph([choice], "inside", inputs, proto.graph.output, stored)
+    return helper.make_model(graph, opset_imports=proto.opset_import, ir_version=10)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "halves"])
+def test_calls_in_branches_are_read_before_types_are_known(family: str) -> None:
+    """Numbers and conversions follow the types of the operands."""
+    for proto, inputs in {**FAMILIES, "halves": halves}[family]():
+        expected = evaluate(infuse.load(proto), inputs)
+        found = evaluate(infuse.load(in_a_branch(proto)), {"yes": np.array(True), **inputs})
+        for name, array in expected.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)

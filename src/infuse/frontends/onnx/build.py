@@ -188,9 +188,10 @@ class Builder:
             return self.constant_node(proto, attributes, scope)
         function = self.functions.get((domain, proto.op_type, proto.overload))
         inputs = [] if function is not None else [scope.find(name) for name in proto.input]
-        function = function or contributed(proto, attributes, inputs)
         if function is not None:
             return self.inline(function, proto, attributes, scope)
+        if contributed(proto, attributes, inputs, scope):
+            return None
         opset = call_opset(domain, proto.op_type, scope)
         attributes = check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)

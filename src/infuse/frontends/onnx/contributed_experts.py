@@ -1,207 +1,155 @@
-"""ONNX Runtime's mixtures of experts as functions of ONNX's operators: every expert runs, and
-weights choose.
-
-Makers are as in `contributed_calls`.
-"""
+"""ONNX Runtime's mixtures of experts as ONNX's operators: every expert runs, and weights choose."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
-from infuse import dtypes
+import numpy as np
+
+from infuse import dtypes, ops
+from infuse.frontends.onnx.contributed_building import CallBuilder, reads
 from infuse.frontends.onnx.contributed_calls import unpacked
-from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
+from infuse.ir.graph import Value, constant
 
-Inputs = Sequence[Value | None]
-
-_ACTIVATIONS: Final = {
-    "relu": "active = Relu (hidden)",
-    "gelu": 'active = Gelu <approximate = "tanh"> (hidden)',
-    "silu": "turned = Sigmoid (hidden) active = Mul (hidden, turned)",
-    "identity": "active = Identity (hidden)",
-}
+_ACTIVATIONS = ("relu", "gelu", "silu", "identity")
+_LAST_OF_ALL = 2**63 - 1
 
 
-def _gated(attributes: Mapping[str, Any]) -> str:
+def _is_supported(attributes: Mapping[str, Any]) -> bool:
+    """Whether the network is one that can be read."""
+    kind = attributes.get("activation_type", "relu")
+    gated = (kind, attributes.get("swiglu_fusion", 0)) == ("swiglu", 1)
+    sparse = attributes.get("use_sparse_mixer", 0) or attributes.get("k", 1) < 1
+    return not sparse and (kind in _ACTIVATIONS or gated)
+
+
+def _activated(make: CallBuilder, x: Value, attributes: Mapping[str, Any]) -> Value:
+    kind = attributes.get("activation_type", "relu")
+    if kind == "relu":
+        return make("Relu", x)
+    if kind == "gelu":
+        return make("Gelu", x, approximate="tanh")
+    if kind == "silu":
+        return make(x * ops.sigmoid(x))
+    return x if kind == "identity" else _gated(make, x, attributes)
+
+
+def _gated(make: CallBuilder, x: Value, attributes: Mapping[str, Any]) -> Value:
     """Gates and linear parts that alternate, put together."""
-    alpha, beta = (
-        float(attributes.get("activation_alpha", 1.0)),
-        float(attributes.get("activation_beta", 0.0)),
+    gates, parts = (
+        make("Slice", x, *map(make.ints, (start, _LAST_OF_ALL, -1, 2))) for start in (0, 1)
     )
-    limited = ""
-    gates, parts = "gates_all", "parts_all"
     if "swiglu_limit" in attributes:
         limit = float(attributes["swiglu_limit"])
-        limited = f"""
-        most = Constant <value_float = {limit!r}> ()
-        least = Constant <value_float = {-limit!r}> ()
-        gates = Min (gates_all, most)
-        parts = Clip (parts_all, least, most)"""
-        gates, parts = "gates", "parts"
-    return f"""
-        end = Constant <value_ints = [9223372036854775807]> ()
-        second = Constant <value_ints = [1]> ()
-        gates_all = Slice (hidden, none, end, last, two)
-        parts_all = Slice (hidden, second, end, last, two)
-        {limited}
-        alpha = Constant <value_float = {alpha!r}> ()
-        beta = Constant <value_float = {beta!r}> ()
-        curved = Mul ({gates}, alpha)
-        turned = Sigmoid (curved)
-        gated = Mul ({gates}, turned)
-        shifted = Add ({parts}, beta)
-        active = Mul (gated, shifted)"""
+        gates, parts = make("Min", gates, limit), make("Clip", parts, -limit, limit)
+    gated = gates * ops.sigmoid(gates * float(attributes.get("activation_alpha", 1.0)))
+    return make(gated * (parts + float(attributes.get("activation_beta", 0.0))))
 
 
-def _network(attributes: Mapping[str, Any], biases: Sequence[bool]) -> str | None:
-    """From tokens `x`, `router` and float32 weights `w1` and `w2` (experts, out, in) to `y`."""
-    kind, k = attributes.get("activation_type", "relu"), attributes.get("k", 1)
-    fused = attributes.get("swiglu_fusion", 0)
-    if (
-        attributes.get("use_sparse_mixer", 0)
-        or k < 1
-        or (kind not in _ACTIVATIONS and (kind, fused) != ("swiglu", 1))
-    ):
-        return None
-    bias = [
-        f"b{i}_wide = Cast <to = 1> (b{i}) b{i}_rows = Unsqueeze (b{i}_wide, one) {to} = Add "
-        f"({to}_bare, b{i}_rows)"
-        if is_given
-        else f"{to} = Identity ({to}_bare)"
-        for i, to, is_given in zip((1, 2), ("hidden", "told"), biases)
-    ]
-    weights = "weights = Identity (largest)"
+def _layer(make: CallBuilder, x: Value, weights: Value, bias: Value | None) -> Value:
+    """A product with float32 weights (experts, out, in), plus a bias (experts, out)."""
+    product = make("MatMul", x, make("Transpose", weights, perm=(0, 2, 1)))
+    if bias is None:
+        return product
+    wide = make.cast(bias, dtypes.float32)
+    return make(product + make("Unsqueeze", wide, make.ints(1)))
+
+
+def _mixed(
+    make: CallBuilder,
+    x: Value,
+    router: Value,
+    layers: tuple[tuple[Value, Value | None], tuple[Value, Value | None]],
+    attributes: Mapping[str, Any],
+) -> Value:
+    """What the experts that the router chooses make of each token, weighed."""
+    chances = make("Softmax", make.cast(router, dtypes.float32), axis=-1)
+    count = make.ints(attributes.get("k", 1))
+    largest, chosen = make.several(2, "TopK", chances, count, axis=-1)
     if attributes.get("normalize_routing_weights", 0):
-        weights = "sums = ReduceSum <keepdims = 1> (largest, last) weights = Div (largest, sums)"
-    return f"""
-        last = Constant <value_ints = [-1]> ()
-        none = Constant <value_ints = [0]> ()
-        one = Constant <value_ints = [1]> ()
-        two = Constant <value_ints = [2]> ()
-        count = Constant <value_ints = [{k}]> ()
-        scores = Cast <to = 1> (router)
-        chances = Softmax <axis = -1> (scores)
-        largest, chosen = TopK <axis = -1> (chances, count)
-        {weights}
-        nothing = Sub (chances, chances)
-        spread = ScatterElements <axis = 1> (nothing, chosen, weights)
-        by_expert = Transpose <perm = [1, 0]> (spread)
-        factors = Unsqueeze (by_expert, two)
-        wide = Cast <to = 1> (x)
-        size = Shape <start = -1> (x)
-        token_shape = Concat <axis = 0> (last, size)
-        flat = Reshape (wide, token_shape)
-        tokens = Unsqueeze (flat, none)
-        w1_turned = Transpose <perm = [0, 2, 1]> (w1)
-        hidden_bare = MatMul (tokens, w1_turned)
-        {bias[0]}
-        {_ACTIVATIONS[kind] if kind in _ACTIVATIONS else _gated(attributes)}
-        w2_turned = Transpose <perm = [0, 2, 1]> (w2)
-        told_bare = MatMul (active, w2_turned)
-        {bias[1]}
-        weighed = Mul (told, factors)
-        total = ReduceSum <keepdims = 0> (weighed, none)
-        shape = Shape (x)
-        shaped = Reshape (total, shape)
-        y = CastLike (shaped, x)"""
+        largest = make(largest / make.reduce("ReduceSum", largest, -1))
+    nothing = make(chances - chances)
+    spread = make("ScatterElements", nothing, chosen, largest, axis=1)
+    factors = make("Unsqueeze", make("Transpose", spread, perm=(1, 0)), make.ints(2))
+    shape = make.sizes(-1, make("Shape", x, start=-1))
+    flat = make("Reshape", make.cast(x, dtypes.float32), shape)
+    tokens = make("Unsqueeze", flat, make.ints(0))
+    hidden = _activated(make, _layer(make, tokens, *layers[0]), attributes)
+    weighed = make(_layer(make, hidden, *layers[1]) * factors)
+    total = make("ReduceSum", weighed, make.ints(0), keepdims=0)
+    return make.like(make("Reshape", total, make("Shape", x)), x)
 
 
-def _given(inputs: Inputs, *places: int) -> list[bool]:
-    return [place < len(inputs) and inputs[place] is not None for place in places]
-
-
-def experts(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
-    """MoE: two layers for each expert."""
-    network = _network(attributes, _given(inputs, 3, 5))
-    if network is None or any(_given(inputs, 6, 7)):
+@reads("MoE")
+def experts(
+    make: CallBuilder,
+    x: Value,
+    router: Value,
+    w1: Value,
+    b1: Value | None,
+    w2: Value,
+    b2: Value | None = None,
+    w3: Value | None = None,
+    b3: Value | None = None,
+    **attributes: Any,
+) -> Value | None:
+    """Two layers for each expert."""
+    if not _is_supported(attributes) or w3 is not None or b3 is not None:
         return None
-    return f"""(x, router, w1_stored, b1, w2_stored, b2) => (y) {{
-        w1 = Cast <to = 1> (w1_stored)
-        w2 = Cast <to = 1> (w2_stored)
-        {network}
-    }}"""
+    first, second = (make.cast(w, dtypes.float32) for w in (w1, w2))
+    return _mixed(make, x, router, ((first, b1), (second, b2)), attributes)
 
 
-def quantized_experts(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
-    """QMoE with weights of 4 or 8 bits, each row or block of a row with a scale."""
-    network = _network(attributes, _given(inputs, 4, 7))
-    others = _given(inputs, *range(8, 11), *range(13, 21))
+@reads("QMoE")
+def quantized_experts(
+    make: CallBuilder, x: Value, router: Value, *others: Value | None, **attributes: Any
+) -> Value | None:
+    """Two layers for each expert with weights of 4 or 8 bits, each row or block of a row with a
+    scale.
+    """
+    w1, s1, b1, w2, s2, b2, *third, z1, z2 = [*others, *[None] * 11][:11]
+    more = (*third, *others[11:])
+    bits = attributes.get("expert_weight_bits", 4)
+    own = [attributes.get(f"fc{i}_expert_weight_bits", bits) for i in (1, 2)]
+    is_plain = attributes.get("quant_type", "int") == "int"
     if (
-        network is None
-        or any(others)
-        or attributes.get("quant_type", "int") != "int"
+        not (_is_supported(attributes) and is_plain and bits in (4, 8))
+        or any(v is not None for v in more)
+        or any(count not in (0, bits) for count in own)
         or attributes.get("weights_prepacked", 0) == 1
     ):
         return None
-    bits = attributes.get("expert_weight_bits", 4)
-    if bits not in (4, 8) or any(
-        attributes.get(f"fc{i}_expert_weight_bits", bits) not in (0, bits) for i in (1, 2)
-    ):
-        return None
-    weights = ["low = Constant <value_ints = [-1]> ()"]
-    for i, place in ((1, 3), (2, 6)):
-        scale = inputs[place] if place < len(inputs) else None
-        data = inputs[place - 1]
-        if (
-            scale is None
-            or not isinstance(scale.type, TensorType)
-            or data is None
-            or data.dtype != dtypes.uint8
-        ):
+    layers = []
+    for stored, scale, bias, zeros in ((w1, s1, b1, z1), (w2, s2, b2, z2)):
+        if make.shape(scale) is None or stored is None or stored.dtype != dtypes.uint8:
             return None
-        weights.append(
-            _weights(
-                i,
-                bits,
-                scale.type.rank == 3,
-                attributes.get("block_size", 0),
-                _given(inputs, 10 + i)[0],
-            )
-        )
-    head = "(x, router, w1_stored, s1, b1, w2_stored, s2, b2, w3, s3, b3, z1, z2) => (y)"
-    return f"{head} {{ {chr(10).join(weights)} {network} }}"
+        assert scale is not None
+        layers.append((stored, scale, bias, zeros))
+    block = attributes.get("block_size", 0)
+    first, second = (
+        (_weights(make, stored, scale, zeros, bits, block), bias)
+        for stored, scale, bias, zeros in layers
+    )
+    return _mixed(make, x, router, (first, second), attributes)
 
 
-def _weights(i: int, bits: int, blocks: bool, block: int, shifted: bool) -> str:
+def _weights(
+    make: CallBuilder, stored: Value, scale: Value, zeros: Value | None, bits: int, block: int
+) -> Value:
     """One layer's weights as numbers."""
-    name = f"w{i}"
-    lines = [
-        unpacked(f"{name}_stored", bits, f"{name}_codes", "low"),
-        f"{name}_scales = Cast <to = 1> (s{i})",
-        (
-            f"{name}_steps = "
-            f"{f'Identity ({name}_scales)' if blocks else f'Unsqueeze ({name}_scales, low)'}"
-        ),
-        f"{name}_count = Shape <start = -1> (s{i})",
-        f"{name}_first = Constant <value_ints = [0]> ()",
-    ]
-    if shifted:
-        lines += [
-            unpacked(f"z{i}", bits, f"{name}_many", "low"),
-            f"{name}_cut = Slice ({name}_many, {name}_first, {name}_count, low)",
-            (
-                f"{name}_zeros = "
-                f"{f'Identity ({name}_cut)' if blocks else f'Unsqueeze ({name}_cut, low)'}"
-            ),
-        ]
+    codes, steps = unpacked(make, stored, bits), make.cast(scale, dtypes.float32)
+    has_blocks = scale.rank == 3
+    if not has_blocks:
+        steps = make("Unsqueeze", steps, make.ints(-1))
+    if zeros is None:
+        shifts = make("Expand", constant(np.uint8(1 << (bits - 1))), make("Shape", steps))
     else:
-        lines += [
-            f"{name}_middle = Constant <value = uint8 {{{1 << (bits - 1)}}}> ()",
-            f"{name}_all = Shape ({name}_steps)",
-            f"{name}_zeros = Expand ({name}_middle, {name}_all)",
-        ]
-    if blocks:
-        lines.append(
-            f"{name} = DequantizeLinear <axis = 2, block_size = {block}> ({name}_codes, "
-            f"{name}_steps, {name}_zeros)"
-        )
-    else:
-        lines += [
-            f"{name}_f = Cast <to = 1> ({name}_codes)",
-            f"{name}_zf = Cast <to = 1> ({name}_zeros)",
-            f"{name}_d = Sub ({name}_f, {name}_zf)",
-            f"{name} = Mul ({name}_d, {name}_steps)",
-        ]
-    return "\n".join(lines)
+        ends = make.ints(0), make("Shape", scale, start=-1), make.ints(-1)
+        shifts = make("Slice", unpacked(make, zeros, bits), *ends)
+        if not has_blocks:
+            shifts = make("Unsqueeze", shifts, make.ints(-1))
+    if has_blocks:
+        return make("DequantizeLinear", codes, steps, shifts, axis=2, block_size=block)
+    numbers, middle = (make.cast(v, dtypes.float32) for v in (codes, shifts))
+    return make((numbers - middle) * steps)

@@ -1,268 +1,199 @@
-"""ONNX Runtime's own gates, mixtures and normalizations of branches, as functions of ONNX's
-operators.
-
-Makers are as in `contributed_calls`.
-"""
+"""ONNX Runtime's own gates, mixtures and normalizations of branches as ONNX's operators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
+from infuse import dtypes, ops
+from infuse.frontends.onnx.contributed_building import CallBuilder, reads
+from infuse.ir.expression import Call
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
-
-Inputs = Sequence[Value | None]
 
 
-def _shape(inputs: Inputs, index: int) -> tuple[Any, ...] | None:
-    """The shape of an input that is a tensor of known rank."""
-    value = inputs[index] if index < len(inputs) else None
-    return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
-
-
-def _is_given(inputs: Inputs, index: int) -> bool:
-    return index < len(inputs) and inputs[index] is not None
-
-
-def _normalized(name: str, result: str, epsilon: float) -> str:
+def _normalized(make: CallBuilder, x: Value | Call, epsilon: float) -> Value:
     """A float32 tensor over the root of the mean of its squares along the last axis."""
-    return f"""
-        {name}_squares = Mul ({name}, {name})
-        {name}_mean = ReduceMean <keepdims = 1> ({name}_squares, last)
-        {name}_epsilon = Constant <value_float = {epsilon!r}> ()
-        {name}_shifted = Add ({name}_mean, {name}_epsilon)
-        {name}_root = Sqrt ({name}_shifted)
-        {result} = Div ({name}, {name}_root)"""
+    wide = make(x)
+    mean = make.reduce("ReduceMean", wide * wide, -1)
+    return make(wide / ops.sqrt(mean + epsilon))
 
 
-_LAST = "last = Constant <value_ints = [-1]> ()"
+def _wide(make: CallBuilder, x: Value) -> Value:
+    return make.cast(x, dtypes.float32)
 
 
-def sample_op(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("SampleOp")
+def sample_op(make: CallBuilder, x: Value) -> Value:
     """Its input."""
-    return "(x) => (y) { y = Identity (x) }"
+    return make("Identity", x)
 
 
-def matmul_integer_16(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("MatMulInteger16")
+def matmul_integer_16(make: CallBuilder, a: Value, b: Value) -> Value:
     """A product of integers of 16 bits."""
-    return "(a, b) => (y) { u = Cast <to = 6> (a) v = Cast <to = 6> (b) y = MatMul (u, v) }"
+    return make("MatMul", *(make("Cast", v, to=dtypes.int32) for v in (a, b)))
 
 
-def gated_add(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("GatedAdd")
+def gated_add(make: CallBuilder, x: Value, y: Value, gate: Value) -> Value:
     """The sum of x and y · gate."""
-    return "(x, y, gate) => (z) { part = Mul (y, gate) z = Add (x, part) }"
+    return make(x + y * gate)
 
 
-def scaled_silu(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("ScaledSiLU")
+def scaled_silu(
+    make: CallBuilder, x: Value, scale: Value | None = None, *, alpha: float = 1.0
+) -> Value:
     """The product of z and sigmoid(z) for a scaled z."""
-    alpha = float(attributes.get("alpha", 1.0))
-    factor = "scale" if _is_given(inputs, 1) else "alpha"
-    return f"""(x, scale) => (y) {{
-        alpha = Constant <value_float = {alpha!r}> ()
-        factor = CastLike ({factor}, x)
-        z = Mul (x, factor)
-        s = Sigmoid (z)
-        y = Mul (z, s)
-    }}"""
+    z = make(x * (alpha if scale is None else make.like(scale, x)))
+    return make(z * ops.sigmoid(z))
 
 
-def gated_rms_norm(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
+@reads("GatedRMSNorm")
+def gated_rms_norm(
+    make: CallBuilder,
+    x: Value,
+    scale: Value,
+    gate: Value,
+    *,
+    activation: str = "silu",
+    epsilon: float = 1e-5,
+) -> Value | None:
     """Groups of elements over their root mean square, times a scale and an activated gate."""
-    kind = attributes.get("activation", "silu")
-    if kind not in ("silu", "swish", "sigmoid"):
+    if activation not in ("silu", "swish", "sigmoid"):
         return None
-    activated = "Identity (turned)" if kind == "sigmoid" else "Mul (gates, turned)"
-    return f"""(x, scale, gate) => (y) {{
-        {_LAST}
-        wide = Cast <to = 1> (x)
-        front = Shape <start = 0, end = -1> (x)
-        size = Shape (scale)
-        grouped_shape = Concat <axis = 0> (front, last, size)
-        grouped = Reshape (wide, grouped_shape)
-        {_normalized("grouped", "normal", float(attributes.get("epsilon", 1e-5)))}
-        factor = Cast <to = 1> (scale)
-        scaled = Mul (normal, factor)
-        shape = Shape (x)
-        flat = Reshape (scaled, shape)
-        gates = Cast <to = 1> (gate)
-        turned = Sigmoid (gates)
-        active = {activated}
-        product = Mul (flat, active)
-        y = CastLike (product, x)
-    }}"""
+    grouped = make.sizes(make("Shape", x, start=0, end=-1), -1, make("Shape", scale))
+    normal = _normalized(make, make("Reshape", _wide(make, x), grouped), epsilon)
+    flat = make("Reshape", normal * _wide(make, scale), make("Shape", x))
+    gates = _wide(make, gate)
+    turned = make("Sigmoid", gates)
+    return make.like(flat * (turned if activation == "sigmoid" else gates * turned), x)
 
 
-def _branches(attributes: Mapping[str, Any], shape: Sequence[Any] | None) -> int | None:
-    """How many branches there are: stated, or the last axis but one; None where that is not
+def _branches(make: CallBuilder, x: Value, count: int) -> int | None:
+    """How many branches there are: `count`, or the last axis but one; None where that is not
     known.
     """
-    count = attributes.get("num_branches", 0) or (
-        shape[-2] if shape is not None and len(shape) > 1 else 0
-    )
-    return count if isinstance(count, int) and count > 0 else None
+    shape = make.shape(x)
+    if shape is None:
+        return None
+    size = count or (shape[-2] if len(shape) > 1 else 0)
+    return size if isinstance(size, int) and size > 0 else None
 
 
-def _grouped(attributes: Mapping[str, Any], name: str, result: str) -> str:
+def _parted(make: CallBuilder, x: Value, count: int) -> Value:
     """Streams with an axis of branches."""
-    count = attributes.get("num_branches", 0)
     if not count:
-        return f"{result} = Identity ({name})"
-    return f"""
-        {name}_front = Shape <start = 0, end = -1> ({name})
-        {name}_branches = Constant <value_ints = [{count}, -1]> ()
-        {name}_grouped = Concat <axis = 0> ({name}_front, {name}_branches)
-        {result} = Reshape ({name}, {name}_grouped)"""
+        return x
+    return make("Reshape", x, make.sizes(make("Shape", x, start=0, end=-1), count, -1))
 
 
-def branchwise_rms_norm(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
+@reads("BranchwiseRMSNorm")
+def branchwise_rms_norm(
+    make: CallBuilder,
+    x: Value,
+    scale: Value | None = None,
+    *,
+    num_branches: int = 0,
+    epsilon: float = 1e-5,
+) -> Value | None:
     """Each branch over its root mean square, times a scale of each branch or of all."""
-    shape, scale = _shape(inputs, 0), _shape(inputs, 1)
-    count = _branches(attributes, shape)
-    if count is None or shape is None or (_is_given(inputs, 1) and scale is None):
+    count, sizes = _branches(make, x, num_branches), make.shape(scale)
+    if count is None or (scale is not None and sizes is None):
         return None
-    scaled = "scaled = Identity (normal)"
-    if scale is not None:
-        width = (
-            shape[-1] // count
-            if attributes.get("num_branches", 0) and isinstance(shape[-1], int)
-            else shape[-1]
-        )
-        whole = len(scale) == 1 and scale[0] != width
-        sizes = f"[{count}, -1]" if whole or len(scale) == 2 else "[-1]"
-        scaled = f"""
-        wide_scale = Cast <to = 1> (scale)
-        sizes = Constant <value_ints = {sizes}> ()
-        factor = Reshape (wide_scale, sizes)
-        scaled = Mul (normal, factor)"""
-    return f"""(x, scale) => (y) {{
-        {_LAST}
-        {_grouped(attributes, "x", "parts")}
-        wide = Cast <to = 1> (parts)
-        {_normalized("wide", "normal", float(attributes.get("epsilon", 1e-5)))}
-        {scaled}
-        shape = Shape (x)
-        flat = Reshape (scaled, shape)
-        y = CastLike (flat, x)
-    }}"""
+    result = _normalized(make, _wide(make, _parted(make, x, num_branches)), epsilon)
+    if scale is not None and sizes is not None:
+        width = x.shape[-1]
+        if num_branches and isinstance(width, int):
+            width = width // count
+        is_whole = len(sizes) == 2 or (len(sizes) == 1 and sizes[0] != width)
+        shape = make.ints(count, -1) if is_whole else make.ints(-1)
+        result = make(result * make("Reshape", _wide(make, scale), shape))
+    return make.like(make("Reshape", result, make("Shape", x)), x)
 
 
-def hyper_connection_pre_mix(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
+@reads("HyperConnectionPreMix")
+def hyper_connection_pre_mix(
+    make: CallBuilder,
+    x: Value,
+    pre: Value,
+    *,
+    num_branches: int = 0,
+    reduction_scale: float = 1.0,
+) -> Value | None:
     """The weighted sum of the branches."""
-    shape, mix = _shape(inputs, 0), _shape(inputs, 1)
-    count = _branches(attributes, shape)
-    if shape is None or mix is None or count is None:
+    count, shape = _branches(make, x, num_branches), make.shape(pre)
+    if count is None or shape is None:
         return None
-    rank = len(shape) + (1 if attributes.get("num_branches", 0) else 0)
-    weights = "mix = Identity (wide_mix)"
-    if len(mix) == rank - 1:
-        whole = bool(attributes.get("num_branches", 0)) and mix[-1] != count
-        weights = (
-            _grouped(attributes, "wide_mix", "mix") if whole else "mix = Unsqueeze (wide_mix, last)"
-        )
-    return f"""(x, pre) => (y) {{
-        {_LAST}
-        before = Constant <value_ints = [-2]> ()
-        wide = Cast <to = 1> (x)
-        wide_mix = Cast <to = 1> (pre)
-        {_grouped(attributes, "wide", "parts")}
-        {weights}
-        weighed = Mul (parts, mix)
-        total = ReduceSum <keepdims = 0> (weighed, before)
-        factor = Constant <value_float = {float(attributes.get("reduction_scale", 1.0))!r}> ()
-        scaled = Mul (total, factor)
-        y = CastLike (scaled, x)
-    }}"""
+    weights = _wide(make, pre)
+    if len(shape) == x.rank - 1 + bool(num_branches):
+        if num_branches and shape[-1] != count:
+            weights = _parted(make, weights, num_branches)
+        else:
+            weights = make("Unsqueeze", weights, make.ints(-1))
+    weighed = make(_parted(make, _wide(make, x), num_branches) * weights)
+    total = make("ReduceSum", weighed, make.ints(-2), keepdims=0)
+    return make.like(total * reduction_scale, x)
 
 
-def hyper_connection_post_mix(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
+@reads("HyperConnectionPostMix")
+def hyper_connection_post_mix(
+    make: CallBuilder,
+    x: Value,
+    block: Value,
+    post: Value,
+    mix: Value | None = None,
+    *,
+    num_branches: int = 0,
+) -> Value | None:
     """The branches mixed with each other, plus a new output weighed for each."""
-    shape, post = _shape(inputs, 0), _shape(inputs, 2)
-    if shape is None or post is None or _branches(attributes, shape) is None:
+    shape = make.shape(post)
+    if shape is None or _branches(make, x, num_branches) is None:
         return None
-    rank = len(shape) + (1 if attributes.get("num_branches", 0) else 0)
-    order = [*range(rank - 2), rank - 1, rank - 2]
-    mixed = "mixed = Identity (parts)"
-    if _is_given(inputs, 3):
-        mixed = f"""
-        wide_mix = Cast <to = 1> (mix)
-        turned = Transpose <perm = {order}> (wide_mix)
-        mixed = MatMul (turned, parts)"""
-    weights = (
-        "weights = Unsqueeze (wide_post, last)"
-        if len(post) == rank - 1
-        else "weights = Identity (wide_post)"
-    )
-    return f"""(x, block, post, mix) => (y) {{
-        {_LAST}
-        before = Constant <value_ints = [-2]> ()
-        wide = Cast <to = 1> (x)
-        {_grouped(attributes, "wide", "parts")}
-        {mixed}
-        wide_post = Cast <to = 1> (post)
-        {weights}
-        wide_block = Cast <to = 1> (block)
-        row = Unsqueeze (wide_block, before)
-        added = Mul (weights, row)
-        total = Add (mixed, added)
-        shape = Shape (x)
-        flat = Reshape (total, shape)
-        y = CastLike (flat, x)
-    }}"""
+    rank = x.rank + bool(num_branches)
+    mixed = _parted(make, _wide(make, x), num_branches)
+    if mix is not None:
+        order = (*range(rank - 2), rank - 1, rank - 2)
+        mixed = make("MatMul", make("Transpose", _wide(make, mix), perm=order), mixed)
+    weights = _wide(make, post)
+    if len(shape) == rank - 1:
+        weights = make("Unsqueeze", weights, make.ints(-1))
+    total = make(mixed + weights * make("Unsqueeze", _wide(make, block), make.ints(-2)))
+    return make.like(make("Reshape", total, make("Shape", x)), x)
 
 
-def linear_attention_gate(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("LinearAttentionGate")
+def linear_attention_gate(
+    make: CallBuilder, a: Value, bias: Value, scale: Value, b: Value | None = None
+) -> list[Value]:
     """decay_scale · softplus(a + dt_bias), and sigmoid(b) where there is one."""
-    beta = "beta = Sigmoid (b)" if _is_given(inputs, 3) else ""
-    return f"""(a, bias, scale, b) => (decay{", beta" if beta else ""}) {{
-        wide = Cast <to = 1> (a)
-        shifted = Add (wide, bias)
-        soft = Softplus (shifted)
-        scaled = Mul (soft, scale)
-        decay = CastLike (scaled, a)
-        {beta}
-    }}"""
+    decay = make.like(ops.softplus(_wide(make, a) + bias) * scale, a)
+    return [decay] if b is None else [decay, make("Sigmoid", b)]
 
 
-def engram_gate(attributes: Mapping[str, Any], inputs: Inputs) -> str:
+@reads("EngramGate")
+def engram_gate(
+    make: CallBuilder,
+    key: Value,
+    query: Value,
+    value: Value,
+    key_scale: Value,
+    query_scale: Value,
+    conv_scale: Value | None = None,
+    *,
+    epsilon: float = 1e-5,
+) -> list[Value]:
     """The value, gated for each branch by how well key and query agree; and that normalized, with a
     scale.
     """
-    epsilon = float(attributes.get("epsilon", 1e-5))
-    more = ""
-    if _is_given(inputs, 5):
-        more = f"""
-        {_normalized("gated", "gated_normal", epsilon)}
-        conv_scale = Cast <to = 1> (cs)
-        conv = Mul (gated_normal, conv_scale)
-        normed = CastLike (conv, key)"""
-    return f"""(key, query, value, ks, qs, cs) => (y{", normed" if more else ""}) {{
-        {_LAST}
-        before = Constant <value_ints = [-2]> ()
-        k = Cast <to = 1> (key)
-        q = Cast <to = 1> (query)
-        v = Cast <to = 1> (value)
-        {_normalized("k", "k_normal", epsilon)}
-        {_normalized("q", "q_normal", epsilon)}
-        k_scale = Cast <to = 1> (ks)
-        q_scale = Cast <to = 1> (qs)
-        keys = Mul (k_normal, k_scale)
-        queries = Mul (q_normal, q_scale)
-        products = Mul (keys, queries)
-        sum = ReduceSum <keepdims = 1> (products, last)
-        size = Shape <start = -1> (key)
-        size_f = Cast <to = 1> (size)
-        root = Sqrt (size_f)
-        dot = Div (sum, root)
-        sign = Sign (dot)
-        magnitude = Abs (dot)
-        least = Constant <value_float = 1e-6> ()
-        bounded = Max (magnitude, least)
-        curved = Sqrt (bounded)
-        signed = Mul (sign, curved)
-        gate = Sigmoid (signed)
-        row = Unsqueeze (v, before)
-        gated = Mul (gate, row)
-        y = CastLike (gated, key)
-        {more}
-    }}"""
+    keys, queries = (
+        _normalized(make, _wide(make, x), epsilon) * _wide(make, scale)
+        for x, scale in ((key, key_scale), (query, query_scale))
+    )
+    size = make.cast(make("Shape", key, start=-1), dtypes.float32)
+    dot = make(make.reduce("ReduceSum", keys * queries, -1) / ops.sqrt(size))
+    curved = make("Sqrt", make("Max", make("Abs", dot), 1e-6))
+    gate = make("Sigmoid", make("Sign", dot) * curved)
+    gated = make(gate * make("Unsqueeze", _wide(make, value), make.ints(-2)))
+    results = [make.like(gated, key)]
+    if conv_scale is not None:
+        normal = _normalized(make, gated, epsilon)
+        results.append(make.like(normal * _wide(make, conv_scale), key))
+    return results

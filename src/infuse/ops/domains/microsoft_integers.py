@@ -10,7 +10,7 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType, Type
-from infuse.ops.core.base import Rounding
+from infuse.ops.core.base import Inferred, Rounding
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.core.composite import Composite
 from infuse.ops.core.elementwise import f32, require_kind
@@ -169,6 +169,12 @@ class QGemm(Composite):
         ),
     )
 
+    def infer(self, *inputs: Value | None) -> Inferred:
+        scales = [inputs[place] for place in (1, 4, 7) if place < len(inputs)]
+        if any(scale is not None and scale.dtype != dtypes.float32 for scale in scales):
+            raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
+        return super().infer(*inputs)
+
     def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
         zero = inputs[8] if len(inputs) > 8 else None
         return (TensorType(dtypes.float32 if zero is None else zero.dtype, None),)
@@ -188,9 +194,6 @@ class QGemm(Composite):
     ) -> Value:
         require_bytes(self.name, a, a_zero_point, b, b_zero_point, y_zero_point)
         require_single(self.name, a_scale, a_zero_point, y_scale, y_zero_point)
-        scales = [scale for scale in (a_scale, b_scale, y_scale) if scale is not None]
-        if any(scale.dtype != dtypes.float32 for scale in scales):
-            raise TypeMismatchError(f"the scales of {self.name} are numbers of float32")
         for x in (a, b):
             require_rank(x, 2, self.name, "an operand")
         left = make.permute(a, 1, 0) if self.transA else a
