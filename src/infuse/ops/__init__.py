@@ -78,7 +78,6 @@ from infuse.ops.gradients import (  # noqa: F401  (each states gradients of oper
     contraction as _contraction,
     convolution as _convolution,
     indexing as _indexing,
-    losses as _losses,
     movement as _movement,
     normalization as _normalization,
     pooling as _pooling,

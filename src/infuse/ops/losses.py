@@ -7,10 +7,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, Sample
-from infuse.ops.core.elementwise import f32, require_kind, widened
-from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.base import Rounding, Sample
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite, Results
+from infuse.ops.core.elementwise import f32, require_kind
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, agree_shapes, nonempty, require_rank
 from infuse.ops.core.traits import Trait
@@ -18,7 +18,7 @@ from infuse.ops.core.traits import Trait
 _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 
 
-class Loss(Op, abstract=True):
+class Loss(Composite, abstract=True):
     """A loss of scores (N, C, …) for the classes (N, …); `ignore_index` is a class that counts
     nothing.
     """
@@ -28,8 +28,8 @@ class Loss(Op, abstract=True):
 
     accuracy = _SUMS
 
-    def check(self, scores: Value, classes: Value, weights: Value | None) -> TensorType:
-        """The type of the loss."""
+    def check(self, scores: Value, classes: Value, weights: Value | None) -> None:
+        """ShapeError or TypeMismatchError unless classes and weights fit the scores."""
         dtype = require_kind(self.name, scores.dtype, "f")
         if classes.dtype not in (dtypes.int32, dtypes.int64):
             raise TypeMismatchError(
@@ -39,48 +39,43 @@ class Loss(Op, abstract=True):
             raise TypeMismatchError(
                 f"{self.name} has no reduction {self.reduction!r}", hint="none, mean or sum"
             )
+        if weights is not None and weights.dtype != dtype:
+            raise TypeMismatchError(
+                f"the weights of {self.name} must be {dtype}, found {weights.dtype}"
+            )
+        if scores.rank < 2:
+            raise ShapeError(f"{self.name} takes scores of several classes, found {scores.type}")
         if weights is not None:
             require_rank(weights, 1, self.name, "the weights")
-            if weights.dtype != dtype:
-                raise TypeMismatchError(
-                    f"the weights of {self.name} must be {dtype}, found {weights.dtype}"
-                )
-        shape, sizes = scores.tensor.shape, classes.tensor.shape
-        if shape is not None and len(shape) < 2:
-            raise ShapeError(f"{self.name} takes scores of several classes, found {scores.type}")
-        if shape is not None and weights is not None and weights.tensor.shape is not None:
-            agree(
-                weights.shape[0], shape[1], f"the number of weights and of classes of {self.name}"
-            )
-        if shape is not None and sizes is not None:
-            sizes = agree_shapes(
-                sizes, (shape[0], *shape[2:]), f"the classes and the scores of {self.name}"
-            )
-        return TensorType(dtype, () if self.reduction != "none" else sizes)
+            classes_of = f"the number of weights and of classes of {self.name}"
+            agree(weights.shape[0], scores.shape[1], classes_of)
+        expected = (scores.shape[0], *scores.shape[2:])
+        agree_shapes(classes.shape, expected, f"the classes and the scores of {self.name}")
 
-    def loss(self, logs: Array, classes: Array, weights: Array | None) -> Array:
-        """The loss of logarithms of probabilities, in a type that holds sums."""
-        ignored = (
-            np.zeros(classes.shape, bool)
-            if self.ignore_index is None
-            else classes == self.ignore_index
-        )
-        places = np.where(ignored, 0, classes).astype(np.int64)
-        count = logs.shape[1]
-        if places.size and (places.min() < -count or places.max() >= count):
-            raise ShapeError(f"a class of {self.name} is none of {count}")
-        picked = -np.take_along_axis(logs, np.expand_dims(places, 1), 1).squeeze(1)
-        shares = (
-            np.ones(classes.shape, logs.dtype)
-            if weights is None
-            else weights[places].astype(logs.dtype)
-        )
-        shares = np.where(ignored, 0, shares)
-        losses = np.where(ignored, 0, picked * shares)
+    def loss(self, make: GraphBuilder, logs: Value, classes: Value, weights: Value | None) -> Value:
+        """The loss of logarithms of probabilities."""
+        zero, one = (make.number(n, logs.dtype) for n in (0, 1))
+        places, ignored, shares = classes, None, None
+        if self.ignore_index is not None:
+            ignored = make("Equal", classes, self.ignore_index)
+            places = make("Where", ignored, make.number(0, classes.dtype), classes)
+        column = make("Unsqueeze", places, make.ints(1))
+        picked = make("Squeeze", make("GatherElements", logs, column, axis=1), make.ints(1))
+        losses = make("Neg", picked)
+        if weights is not None:
+            shares = make("Gather", weights, places, axis=0)
+            losses = make(losses * shares)
+        if ignored is not None:
+            losses = make("Where", ignored, zero, losses)
+            shares = make("Where", ignored, zero, one if shares is None else shares)
         if self.reduction == "none":
             return losses
-        total = losses.sum()
-        return np.asarray(total / shares.sum() if self.reduction == "mean" else total)
+        if self.reduction == "mean" and shares is None:
+            return make("ReduceMean", losses, keepdims=0)
+        total = make("ReduceSum", losses, keepdims=0)
+        if self.reduction == "sum":
+            return total
+        return make(total / make("ReduceSum", shares, keepdims=0))
 
 
 _CLASSES = (Ints((3,), 0, 5), Ints((2, 4), 0, 3, dtypes.int32), Ints((2, 3, 2), 0, 4))
@@ -109,14 +104,11 @@ class NegativeLogLikelihoodLoss(Loss):
     since = 13
     samples = _ROWS
 
-    def infer(self, input: Value, target: Value, weight: Value | None = None) -> Inferred:
-        return self.check(input, target, weight)
-
-    def eval(self, input: Array, target: Array, weight: Array | None = None) -> Array:
-        return self.loss(widened(input), target, weight).astype(input.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(1) * 3)
+    def body(
+        self, make: GraphBuilder, input: Value, target: Value, weight: Value | None = None
+    ) -> Value:
+        self.check(input, target, weight)
+        return self.loss(make, input, target, weight)
 
 
 class SoftmaxCrossEntropyLoss(Loss):
@@ -125,6 +117,7 @@ class SoftmaxCrossEntropyLoss(Loss):
     """
 
     traits = Trait.FLOAT32
+    outputs = 2
     since = 13
     samples = tuple(
         cases(scores=[(3, 5), (2, 3, 4), (2, 4, 3, 2)], labels=_CLASSES, weights=weights, **options)
@@ -137,18 +130,10 @@ class SoftmaxCrossEntropyLoss(Loss):
         )
     )
 
-    def infer(self, scores: Value, labels: Value, weights: Value | None = None) -> Inferred:
-        if scores.tensor.shape is not None and scores.rank > 1:
-            nonempty(scores.shape[1], self.name)
-        return self.check(scores, labels, weights), scores.type
-
-    def eval(
-        self, scores: Array, labels: Array, weights: Array | None = None
-    ) -> tuple[Array, Array]:
-        wide = widened(scores)
-        shifted = wide - wide.max(axis=1, keepdims=True)
-        logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        return self.loss(logs, labels, weights).astype(scores.dtype), logs.astype(scores.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(0) * SOFTMAX + shapes.size(1) * 3)
+    def body(
+        self, make: GraphBuilder, scores: Value, labels: Value, weights: Value | None = None
+    ) -> Results:
+        self.check(scores, labels, weights)
+        nonempty(scores.shape[1], self.name)
+        logs = make("LogSoftmax", scores, axis=1)
+        return self.loss(make, logs, labels, weights), logs

@@ -5,25 +5,29 @@ gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
+from infuse.ir.types import Type
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, Sample
-from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.composite import Composite, Results
+from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.expressions import call
 from infuse.ops.core.samples import Floats
-from infuse.ops.core.sizes import agree_shapes, known_one, scalar
+from infuse.ops.core.sizes import agree_shapes, known_one
 from infuse.ops.core.traits import Trait
 
 DOMAIN = "ai.onnx.preview.training"
+_sqrt = call("Sqrt")
 _TERMS = Rounding(ulp=8, abs=1e-6, why="terms may cancel")
 
 
-class _Step(Op, abstract=True):
+class _Step(Composite, abstract=True):
     """A step for n tensors: inputs are the rate, the number of steps so far, and `groups` groups of
     n tensors.
 
@@ -32,9 +36,15 @@ class _Step(Op, abstract=True):
 
     domain = DOMAIN
     groups: ClassVar[int] = 3
+    outputs = 2
     accuracy = _TERMS
 
-    def infer(self, R: Value, T: Value, *inputs: Value) -> Inferred:
+    def unshaped(self, *inputs: Value | None) -> Sequence[Type]:
+        tensors = inputs[2:]
+        count = len(tensors) // self.groups
+        return [v.type for v in [*tensors[:count], *tensors[2 * count :]] if v is not None]
+
+    def body(self, make: GraphBuilder, R: Value, T: Value, *inputs: Value) -> Results:
         require_kind(self.name, R.dtype, "f")
         for value in (R, T):
             known_one(value, self.name)
@@ -52,29 +62,30 @@ class _Step(Op, abstract=True):
                 raise TypeMismatchError(
                     f"{self.name} needs tensors of one element type, found {value.dtype}"
                 )
-            if value.tensor.shape is not None and first.tensor.shape is not None:
-                agree_shapes(
-                    value.shape,
-                    first.shape,
-                    f"the shapes of a tensor and its gradient in {self.name}",
-                )
-        return tuple(
-            TensorType(v.dtype, v.tensor.shape) for v in [*inputs[:count], *inputs[2 * count :]]
-        )
+            agree_shapes(
+                value.shape,
+                first.shape,
+                f"the shapes of a tensor and its gradient in {self.name}",
+            )
+        rate, steps = (make.cast(make.reshape(v), dtypes.float64) for v in (R, T))
+        numbers = self.numbers(make, rate, steps)
+        rows = [self.step(make, numbers, *inputs[i::count]) for i in range(count)]
+        return [row[k] for k in range(self.groups - 1) for row in rows]
 
-    def eval(self, R: Array, T: Array, *inputs: Array) -> tuple[Array, ...]:
-        count = len(inputs) // self.groups
-        rate, steps = float(scalar(R)), int(scalar(T))
-        rows = []
-        for i in range(count):
-            tensors = inputs[i::count]
-            results = self.step(rate, steps, *map(widened, tensors))
-            rows.append([np.asarray(y).astype(tensors[0].dtype) for y in results])
-        return tuple(row[k] for k in range(self.groups - 1) for row in rows)
-
-    def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
-        """The new tensors, in the type that they are computed in: float32, or a wider one."""
+    def numbers(self, make: GraphBuilder, rate: Value, steps: Value) -> Sequence[Value]:
+        """What does not vary with the elements, in float64."""
         raise NotImplementedError
+
+    def step(
+        self, make: GraphBuilder, numbers: Sequence[Value], *tensors: Value
+    ) -> Sequence[Value]:
+        """The new tensors."""
+        raise NotImplementedError
+
+
+def _started(make: GraphBuilder, steps: Value, then: Value, otherwise: Value) -> Value:
+    """One number after the first step, another before."""
+    return make("Where", make("Greater", steps, 0), then, otherwise)
 
 
 def _rows(groups: int, **options: float | str) -> tuple[Sample, ...]:
@@ -104,13 +115,17 @@ class Adagrad(_Step):
 
     samples = (*_rows(3), *_rows(3, decay_factor=0.1, epsilon=1e-3, norm_coefficient=0.01))
 
-    def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
+    def numbers(self, make: GraphBuilder, rate: Value, steps: Value) -> Sequence[Value]:
+        return [make(rate / (steps * self.decay_factor + 1)) if self.decay_factor else rate]
+
+    def step(
+        self, make: GraphBuilder, numbers: Sequence[Value], *tensors: Value
+    ) -> Sequence[Value]:
         x, g, h = tensors
-        slope = self.norm_coefficient * x + g
-        squares = h + slope * slope
-        return x - rate / (1 + steps * self.decay_factor) * slope / (
-            np.sqrt(squares) + self.epsilon
-        ), squares
+        slope = make(x * self.norm_coefficient + g)
+        squares = make(h + slope * slope)
+        rate = make.cast(numbers[0], x.dtype)
+        return make(x - rate * slope / (_sqrt(squares) + self.epsilon)), squares
 
 
 class Adam(_Step):
@@ -131,19 +146,24 @@ class Adam(_Step):
         *_rows(4, alpha=0.5, epsilon=1e-2, norm_coefficient=0.01, norm_coefficient_post=0.1),
     )
 
-    def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
-        x, g, v, h = tensors
-        slope = self.norm_coefficient * x + g
-        mean = self.alpha * v + (1 - self.alpha) * slope
-        square = self.beta * h + (1 - self.beta) * slope * slope
-        moved = x - self.rate(rate, steps) * mean / (np.sqrt(square) + self.epsilon)
-        return (1 - self.norm_coefficient_post) * moved, mean, square
-
-    def rate(self, rate: float, steps: int) -> Any:
+    def numbers(self, make: GraphBuilder, rate: Value, steps: Value) -> Sequence[Value]:
         """The rate without the bias of the first means."""
-        if steps <= 0:
-            return rate
-        return float(rate * np.sqrt(1 - self.beta**steps) / (1 - np.float64(self.alpha) ** steps))
+        bases = [make.number(base, dtypes.float64) for base in (self.alpha, self.beta)]
+        later = make("Max", steps, 1)  # whose derivatives are numbers before the first step, too
+        powers = [make("Pow", base, later) for base in bases]
+        unbiased = make(rate * _sqrt(1 - powers[1]) / (1 - powers[0]))
+        return [_started(make, steps, unbiased, rate)]
+
+    def step(
+        self, make: GraphBuilder, numbers: Sequence[Value], *tensors: Value
+    ) -> Sequence[Value]:
+        x, g, v, h = tensors
+        slope = make(x * self.norm_coefficient + g)
+        mean = make(v * self.alpha + slope * (1 - self.alpha))
+        square = make(h * self.beta + slope * slope * (1 - self.beta))
+        rate = make.cast(numbers[0], x.dtype)
+        moved = make(x - rate * mean / (_sqrt(square) + self.epsilon))
+        return make(moved * (1 - self.norm_coefficient_post)), mean, square
 
 
 class Momentum(_Step):
@@ -163,18 +183,25 @@ class Momentum(_Step):
         *_rows(3, alpha=0.8, beta=0.25, mode="nesterov", norm_coefficient=0.01),
     )
 
-    def infer(self, R: Value, T: Value, *inputs: Value) -> Inferred:
+    def body(self, make: GraphBuilder, R: Value, T: Value, *inputs: Value) -> Results:
         if self.mode not in ("standard", "nesterov"):
             raise TypeMismatchError(
                 f"Momentum has no mode {self.mode!r}", hint="standard or nesterov"
             )
-        return super().infer(R, T, *inputs)
+        return super().body(make, R, T, *inputs)
 
-    def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
-        x, g, v = tensors
-        slope = self.norm_coefficient * x + g
-        sum_ = self.alpha * v + (self.beta if steps > 0 else 1) * slope
-        return x - rate * (sum_ if self.mode == "standard" else slope + self.alpha * sum_), sum_
+    def numbers(self, make: GraphBuilder, rate: Value, steps: Value) -> Sequence[Value]:
+        share, one = (make.number(n, dtypes.float64) for n in (self.beta, 1))
+        return [rate, _started(make, steps, share, one)]
+
+    def step(
+        self, make: GraphBuilder, numbers: Sequence[Value], *tensors: Value
+    ) -> Sequence[Value]:
+        (x, g, v), (rate, share) = tensors, numbers
+        slope = make(x * self.norm_coefficient + g)
+        total = make(v * self.alpha + slope * make.cast(share, x.dtype))
+        way = total if self.mode == "standard" else make(slope + total * self.alpha)
+        return make(x - make.cast(rate, x.dtype) * way), total
 
 
 class Gradient(Op):
