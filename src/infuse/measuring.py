@@ -5,6 +5,7 @@ What a verb needs is imported when it is called, as in `api`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -139,6 +140,7 @@ def view(
     from infuse.ir.graph import Graph
 
     require("title", title, str | None)
+    require("path", path, str | os.PathLike, "a path")
     report_format(path)
     name = model.name if isinstance(model, Graph) else Path(model).name
     write_view(path, graph_of(model), set_dims, title or name)

@@ -180,6 +180,7 @@ def test_weights_become_zero(model: Path, capsys: pytest.CaptureFixture[str]) ->
     (("--sparse", "most"), "'most' is not a part of weights"),
     (("--sparse", "nan"), "'nan' is not a part of weights"),
     (("--sparse", "80%", "--block", "big"), "'big' is not a pattern"),
+    (("--sparse", "80%", "--block", "7x7"), "--block '7x7': no kernel multiplies by such blocks"),
     (("--sparse", "80%", "--block", "2:4"), "makes 50% of the weights zero"),
     (("--block", "16x1"), "--block says where zeros lie"),
 ])  # fmt: skip
@@ -189,6 +190,17 @@ def test_zeros_that_mean_nothing(
     assert run(model, "-o", "small.onnx", *words) == 1
     assert why in capsys.readouterr().err
     assert not (model / "small.onnx").exists()
+
+
+@pytest.mark.parametrize("flag", ["--data", "--validation"])
+def test_data_without_numbers_are_refused_by_the_name_of_the_input(
+    flag: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (value,) = infuse.load(model / "model.onnx").inputs
+    array = np.full([d if isinstance(d, int) else 1 for d in value.shape], np.nan)
+    np.savez(model / "nan.npz", **{value.name: array.astype(np.float32)})
+    assert run(model, "-o", "small.onnx", "--int8", flag, "nan.npz") == 1
+    assert f"no finite number for the input {value.name!r}" in capsys.readouterr().err
 
 
 def test_clusters_are_coded_in_the_file(

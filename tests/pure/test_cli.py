@@ -131,6 +131,23 @@ def test_a_dimension_needs_a_size(cli: Cli, network: Path, text: str) -> None:
     assert "--dim batch=2" in cli.refused("run", network, "--random", "--dim", text)
 
 
+@pytest.mark.parametrize("words", [("--seed", "3"), ("--dim", "batch=2")])
+def test_what_random_inputs_need_is_refused_where_there_are_none(
+    cli: Cli, network: Path, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    graph = infuse.load(network)
+    shapes = {v.name: [d if isinstance(d, int) else 1 for d in v.shape] for v in graph.inputs}
+    arrays = {v.name: np.zeros(shapes[v.name], v.dtype.numpy) for v in graph.inputs}
+    np.savez(tmp_path / "all.npz", **arrays)
+    given = ("--inputs", tmp_path / "all.npz")
+    assert f"{words[0]} has no use in a run without" in cli.refused("run", network, *given, *words)
+    answer = cli.refused("run", network, "--random", *given, *words)
+    assert f"{words[0]} has no use in a run whose inputs are all given" in answer
+    assert f"{words[0]} has no use" in cli.refused(
+        "compare", network, network, "--data", tmp_path / "all.npz", *words
+    )
+
+
 # -- inputs ----------------------------------------------------------------------------------------
 
 

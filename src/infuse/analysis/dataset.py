@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.analysis.sequences import sequence_inputs
 from infuse.errors import InfuseError, InputError
 from infuse.ir.graph import Array, Graph, Value
@@ -32,6 +33,23 @@ def in_turn(runs: Iterable[Feeds]) -> Iterator[Feeds]:
         yield feeds
         for array in feeds.values():
             give_back(array)
+
+
+def require_numbers(runs: Sequence[Feeds]) -> None:
+    """InputError where no element of an input of floats is finite in any of the runs."""
+    names = {
+        name
+        for name, array in runs[0].items()
+        if array.size and dtypes.by_numpy(array.dtype).is_float
+    }
+    for feeds in in_turn(runs):
+        names = {name for name in names if not np.isfinite(feeds[name].astype(np.float64)).any()}
+        if not names:
+            return
+    raise InputError(
+        f"the data have no finite number for the input {min(names)!r}",
+        hint="replace what is not a number: it does not say what the model is run on",
+    )
 
 
 def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:

@@ -20,7 +20,7 @@ from infuse.cli.options import (
     check_output,
 )
 from infuse.cli.outputs import elements, statistics, summary, type_text, write_arrays
-from infuse.errors import InputError, OptionError
+from infuse.errors import InputError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, Examples, Rules
@@ -46,11 +46,13 @@ def run(
     """Run a model once and print what comes out."""
     if output is not None:
         check_output(output, ".npz")
-    if data.sizes and not random:
-        raise OptionError("--dim sets sizes of random inputs", hint="add --random")
+    if not random:
+        data.require_no("a run without --random", "dims", "seed")
     opened = open_model(model, options, rules)
     with opened.model as compiled:
         arrays = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
+        if all(spec.name in arrays or spec.optional for spec in compiled.inputs):
+            data.require_no("a run whose inputs are all given", "dims", "seed")
         fed = (
             complete(opened, arrays, data.sizes, data.seed)
             if random

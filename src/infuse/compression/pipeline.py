@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.analysis.dataset import Data, Feeds, feeds_of, require_numbers
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.analysis.sequences import sequence_notes
 from infuse.compression.candidates import candidates
@@ -200,9 +200,13 @@ def _data_notes(graph: Graph, calibration: Sequence[Feeds] | None) -> list[str]:
 def examples_of(
     graph: Graph, calibration: list[Feeds] | None, validation: Data | None, request: Request
 ) -> list[Feeds]:
-    """The runs on which scores are measured."""
+    """The runs on which scores are measured. InputError for data without numbers."""
+    if calibration is not None:
+        require_numbers(calibration)
     if validation is not None:
-        return feeds_of(graph, validation, request.batch)
+        runs = feeds_of(graph, validation, request.batch)
+        require_numbers(runs)
+        return runs
     if calibration is not None:
         return calibration
     if not has_tensor_inputs(graph):

@@ -161,17 +161,23 @@ _BLOCK = (
 )
 
 
+_PATTERNS = (
+    "give a block (output channels x depth) like 16x1, 16x4, 8x1, 8x4, 4x1, 4x4 or 1x1, or 2:4"
+)
+_CHANNELS_TOGETHER, _ROWS_TOGETHER = (1, 4, 8, 16), (1, 4)
+"""Sizes of blocks: parts of a vector, and what one instruction multiplies."""
+
+
 def _check_zeros(sparsity: str | float, block: str) -> None:
     """OptionError unless a part of the weights can be zero in blocks of this pattern."""
     part, _ = part_or_number(sparsity)
     if not 0 < part < 1:
         raise refusal("sparsity", f"{sparsity!r} is not a part of weights", "give 80% or 0.8")
     if not re.fullmatch(r"auto|[1-9]\d*[x:][1-9]\d*", block):
-        raise refusal(
-            "block",
-            f"{block!r} is not a pattern of zeros",
-            "give a block (output channels x depth) like 16x1, 16x4, 4x1 or 1x1, or 2:4",
-        )
+        raise refusal("block", f"{block!r} is not a pattern of zeros", _PATTERNS)
+    sizes = re.fullmatch(r"(\d+)x(\d+)", block)
+    if sizes and (int(sizes[1]) not in _CHANNELS_TOGETHER or int(sizes[2]) not in _ROWS_TOGETHER):
+        raise refusal("block", f"{block!r}: no kernel multiplies by such blocks", _PATTERNS)
 
 
 @documented
