@@ -27,10 +27,10 @@ from benchmarks import machine
 from benchmarks.compression_tasks.base import Task
 from benchmarks.compression_tasks.mnist import PRUNED, TRAINED, digits
 from benchmarks.compression_tasks.packages import Packages
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import metric
 from infuse.compression import TuneOptions, tune
 from infuse.compression.lessons import Lessons
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import metric
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 

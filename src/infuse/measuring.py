@@ -175,7 +175,7 @@ def compare(
     are cut into runs of as many rows as the models take, or of `Examples(…, batch=…)` (default 1)
     where that is dynamic. Without data, both get the same random inputs, of the sizes and the seed
     that `Examples(dims=…, seed=…)` has. Every output of B is compared with A's. With
-    `Examples(…, labels=…)`, both get the score of its `metric` (`infuse.analysis.metrics`: a name
+    `Examples(…, labels=…)`, both get the score of its `metric` (`infuse.data.metrics`: a name
     such as `top1`, `top1:output` or `mse`, or a function of the outputs of all runs and the labels;
     default: top1 for numbers of classes, else mse); a metric that needs no labels scores B beside
     A.

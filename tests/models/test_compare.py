@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import infuse
-from infuse.analysis.metrics import signal_to_noise
+from infuse.data.metrics import signal_to_noise
 from infuse.errors import InputError, OptionError
 from infuse.ir.parser import parse
 from tests.cli_tools import Cli, small_network

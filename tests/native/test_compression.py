@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import metric, signal_to_noise
 from infuse.compression import Request, candidates, compress_graph, control
 from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.layers import Layer, find_layers
 from infuse.compression.sensitivity import sensitivities
 from infuse.compression.speed import Region
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import metric, signal_to_noise
 from infuse.errors import ContractError, InfuseError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate

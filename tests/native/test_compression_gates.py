@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
 from infuse.compression import Request, compress_graph, control
 from infuse.compression.evaluation import Memory
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Layer
 from infuse.compression.speed import Region
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
 from tests.former import formerly

@@ -9,10 +9,10 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
 from infuse.build.compile import generate
 from infuse.compression.evaluation import Memory
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Array, Graph
 from infuse.targets import Target
 from tests.native.builder import Builder

@@ -12,9 +12,9 @@ import onnx
 import pytest
 
 import infuse
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.evaluation import Memory
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import signal_to_noise
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate

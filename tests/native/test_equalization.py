@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.analysis.metrics import signal_to_noise
 from infuse.compression import Request, compress_graph
+from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate

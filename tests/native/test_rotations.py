@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.bases import find_bases
 from infuse.compression.evaluation import Memory
 from infuse.compression.layers import find_layers
 from infuse.compression.orthogonal import rotation
 from infuse.compression.scratch import ScratchArrays
 from infuse.compression.turning import turned
+from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.former import formerly

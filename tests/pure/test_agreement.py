@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.analysis.metrics import cosine, metric, signal_to_noise
+from infuse.data.metrics import cosine, metric, signal_to_noise
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.profiling import Agreement

@@ -9,8 +9,6 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.evaluation import digest_of
 from infuse.compression.forms import BlockForm, DynamicForm, Form
@@ -34,6 +32,8 @@ from infuse.compression.static import (
     relative_error,
 )
 from infuse.compression.weights import blocks, round_to_nearest
+from infuse.data.dataset import feeds_of
+from infuse.data.metrics import signal_to_noise
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse

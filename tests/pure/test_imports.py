@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "passes": BASE | {"ir", "ops", "rewrite"},
     "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
     "compression": BASE
-    | {"ir", "ops", "passes", "analysis", "targets", "lowering", "build", "runtime"}
+    | {"ir", "ops", "passes", "analysis", "data", "targets", "lowering", "build", "runtime"}
     | {"profiling", "training"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the
     # reader.
@@ -50,7 +50,9 @@ ALLOWED: dict[str, set[str] | None] = {
     "build": BASE | {"ir", "ops", "runtime", "targets", "lowering"},
     "training": BASE | {"ir", "ops", "rewrite", "passes", "build", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
-    "profiling": BASE | {"ir", "ops", "analysis", "lowering", "build", "runtime", "targets"},
+    "data": BASE | {"ir", "ops"},
+    "profiling": BASE
+    | {"ir", "ops", "analysis", "data", "lowering", "build", "runtime", "targets"},
     # For the interpreter between native stages, which one file alone may ask for (INTERPRETING).
     "runtime": BASE | {"ir", "ops"},
     "serving": BASE | {"runtime", "infuse", "processing"},
@@ -69,6 +71,7 @@ ALLOWED: dict[str, set[str] | None] = {
         "lowering",
         "build",
         "analysis",
+        "data",
         "profiling",
     }
     | {"search", "runtime", "targets"},

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infuse.analysis.dataset import in_turn
 from infuse.cli.arrays import load_arrays
 from infuse.compression.scratch import ScratchArrays
+from infuse.data.dataset import in_turn
 from infuse.errors import InputError
 from infuse.mapped import MappedFile, give_back
 

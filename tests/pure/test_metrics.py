@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from infuse.analysis.dataset import feeds_of, spread
-from infuse.analysis.metrics import NAMES, metric, signal_to_noise
+from infuse.data.dataset import feeds_of, spread
+from infuse.data.metrics import NAMES, metric, signal_to_noise
 from infuse.errors import InfuseError, InputError, OptionError
 from infuse.ir.parser import parse
 

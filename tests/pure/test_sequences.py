@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.analysis.dataset import feeds_of
-from infuse.analysis.sequences import sequence_inputs, sequence_notes
 from infuse.compression.learning import require_examples
+from infuse.data.dataset import feeds_of
+from infuse.data.sequences import sequence_inputs, sequence_notes
 from infuse.errors import InputError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.analysis.cost import totals
-from infuse.analysis.dataset import Feeds
 from infuse.compression.layers import Layer
 from infuse.compression.speed import steps_of_layers
+from infuse.data.dataset import Feeds
 from infuse.ir.coding.weights import coded_size
 from infuse.ir.graph import Graph, Value
 

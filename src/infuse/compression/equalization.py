@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.dataset import spread
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import (
     Floats,
@@ -40,6 +39,7 @@ from infuse.compression.static import (
     relative_error,
 )
 from infuse.compression.weights import round_to_nearest
+from infuse.data.dataset import spread
 from infuse.ir.graph import Array
 from infuse.mapped import give_back
 from infuse.options.compressing import (

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds, in_turn
-from infuse.analysis.metrics import Metric, Outputs
 from infuse.build.autotune.precision.request import least_seconds
 from infuse.build.autotune.records import CacheRecord
 from infuse.build.compile import compile_graph
 from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
+from infuse.data.dataset import Feeds, in_turn
+from infuse.data.metrics import Metric, Outputs
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.mapped import give_back

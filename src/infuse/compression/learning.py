@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Data
-from infuse.analysis.metrics import Metric
-from infuse.analysis.sequences import sequence_inputs
 from infuse.compression.lessons import Lessons
+from infuse.data.dataset import Data
+from infuse.data.metrics import Metric
+from infuse.data.sequences import sequence_inputs
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Graph
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.dataset import Feeds, spread
 from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
 from infuse.compression.descent import descended
 from infuse.compression.forms import (
@@ -45,6 +44,7 @@ from infuse.compression.sparse import (
 )
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
+from infuse.data.dataset import Feeds, spread
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Value
 from infuse.options.compressing import (

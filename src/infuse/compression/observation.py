@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds, in_turn
 from infuse.build.compile import compile_graph
 from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
 from infuse.compression.layers import Floats, Layer
 from infuse.compression.row_store import RowStore
+from infuse.data.dataset import Feeds, in_turn
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Value
 from infuse.options import CompileOptions

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Data, Feeds, feeds_of, require_numbers
-from infuse.analysis.metrics import Metric, metric as metric_of
-from infuse.analysis.sequences import sequence_notes
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
@@ -24,6 +21,9 @@ from infuse.compression.methods import MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.rotations import Rotations, rotate
+from infuse.data.dataset import Data, Feeds, feeds_of, require_numbers
+from infuse.data.metrics import Metric, metric as metric_of
+from infuse.data.sequences import sequence_notes
 from infuse.errors import ContractError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph

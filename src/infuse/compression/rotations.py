@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from infuse.analysis.dataset import spread
 from infuse.compression.bases import Basis, find_bases
 from infuse.compression.bases_walk import Fold
 from infuse.compression.equalization import (
@@ -29,6 +28,7 @@ from infuse.compression.methods import Setting
 from infuse.compression.observation import observe
 from infuse.compression.orthogonal import rotation
 from infuse.compression.turning import turned, turned_constant, turned_rows
+from infuse.data.dataset import spread
 from infuse.ir.graph import Array, Node, Value
 from infuse.mapped import give_back
 from infuse.options.compressing import Method

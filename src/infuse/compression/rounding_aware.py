@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds
 from infuse.compression.forms import StaticForm, Writer
 from infuse.compression.layers import Layer, find_layers
 from infuse.compression.lessons import Lessons
 from infuse.compression.observation import observe
 from infuse.compression.static import StaticOptions, between_layers, plan_static
 from infuse.compression.tuning import TuneOptions, TuningReport, tune, tuned_parameters
+from infuse.data.dataset import Feeds
 from infuse.errors import OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Value, constant

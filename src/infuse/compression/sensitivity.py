@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.dataset import Feeds
-from infuse.analysis.metrics import Outputs
 from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.compression.forms import Form, Writer
 from infuse.compression.insertion import write_forms
 from infuse.compression.layers import Layer
+from infuse.data.dataset import Feeds
+from infuse.data.metrics import Outputs
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType

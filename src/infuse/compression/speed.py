@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from infuse.analysis.dataset import Feeds
 from infuse.compression.evaluation import settled
 from infuse.compression.layers import Layer
+from infuse.data.dataset import Feeds
 from infuse.ir.graph import Graph, Value
 from infuse.options import CompileOptions
 from infuse.profiling.measure import profile_graph

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from infuse.analysis.cost import totals
-from infuse.analysis.dataset import Feeds, feeds_of
-from infuse.analysis.sequences import sequence_notes
 from infuse.compression.candidates import candidates_of_both
 from infuse.compression.contract import Bound
 from infuse.compression.evaluation import Evaluation, settled
@@ -24,6 +22,8 @@ from infuse.compression.report import CompressionReport
 from infuse.compression.rounding_aware import tune_for_integers
 from infuse.compression.static import StaticOptions
 from infuse.compression.tuning import TuneOptions
+from infuse.data.dataset import Feeds, feeds_of
+from infuse.data.sequences import sequence_notes
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Array, Graph
 from infuse.options.compressing import Int8, Method

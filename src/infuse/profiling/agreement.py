@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.metrics import decibels
+from infuse.data.metrics import decibels
 from infuse.ir.graph import Array
 
 

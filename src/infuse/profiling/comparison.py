@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from infuse.analysis.cost import number
-from infuse.analysis.dataset import Feeds
-from infuse.analysis.metrics import Metric, metric as metric_of
-from infuse.analysis.sequences import sequence_notes
 from infuse.analysis.sheets import render_sheet
+from infuse.data.dataset import Feeds
+from infuse.data.metrics import Metric, metric as metric_of
+from infuse.data.sequences import sequence_notes
 from infuse.errors import InputError, OptionError
 from infuse.ir.html import frame
 from infuse.options import Examples, Turns

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse.analysis.cost import Sizes
-from infuse.analysis.dataset import Feeds
+from infuse.data.dataset import Feeds
 from infuse.ir import dims
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Graph, Value

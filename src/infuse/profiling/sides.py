@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.dataset import Feeds, feeds_of
 from infuse.analysis.layers import Layer, layers_of
+from infuse.data.dataset import Feeds, feeds_of
 from infuse.errors import InputError, OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Value

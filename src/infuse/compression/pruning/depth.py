@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from infuse.analysis.cost import Sizes, node_cost
-from infuse.analysis.dataset import Feeds
-from infuse.analysis.metrics import Outputs
 from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.compression.forms import Writer
 from infuse.compression.pruning.blocks import Block
 from infuse.compression.sensitivity import add_switches, change
+from infuse.data.dataset import Feeds
+from infuse.data.metrics import Outputs
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.options import CompileOptions

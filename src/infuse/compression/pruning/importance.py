@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.analysis.dataset import Feeds
 from infuse.build.compile import compile_graph
 from infuse.compression.pruning.groups import Dependencies, Group, Member
 from infuse.compression.pruning.links import Contraction, Place
+from infuse.data.dataset import Feeds
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Value
 from infuse.ops.core.building import GraphBuilder

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds
 from infuse.compression.pruning.groups import Dependencies
 from infuse.compression.pruning.importance import Doubles
 from infuse.compression.pruning.links import Bools
+from infuse.data.dataset import Feeds
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ops.core.evaluate import evaluate, evaluate_node

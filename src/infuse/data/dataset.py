@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.sequences import sequence_inputs
+from infuse.data.sequences import sequence_inputs
 from infuse.errors import InfuseError, InputError
 from infuse.ir.graph import Array, Graph, Value
 from infuse.mapped import give_back

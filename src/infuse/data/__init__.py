@@ -1,0 +1,1 @@
+"""Data that models are run on: examples, their feeds, sequences among inputs, and scores."""
