@@ -1,7 +1,7 @@
 # What a contributor and continuous integration run; `make help` lists the targets.
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist worksteal
 ROUNDS ?= 5
 # Processes that tests start load what others have compiled.
 unexport PYTHONDONTWRITEBYTECODE

@@ -15,7 +15,7 @@ NAMES = ("g++", "clang++", "c++", "aarch64-linux-gnu-g++")
 SCRIPT = """#!/bin/sh
 for argument in "$@"; do
     shift
-    [ "$argument" != -O3 ] || argument=-O0
+    case $argument in -O1 | -O3) argument=-O0 ;; esac
     set -- "$@" "$argument"
 done
 exec '{compiler}' "$@"

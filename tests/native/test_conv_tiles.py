@@ -1,6 +1,11 @@
 """Networks of convolutions whose values are stored as bfloat16, and of bytes, against float64."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,7 @@ from infuse import dtypes
 from infuse.testing import emulation
 from tests.native.builder import Builder
 from tests.native.kernel_tools import has_target
+from tests.native.together import Part, Together
 
 pytestmark = pytest.mark.row("R1", "R3")
 Array = NDArray[Any]
@@ -74,73 +80,97 @@ def test_values_between_convolutions_are_rounded_once(
     assert np.sqrt(np.mean((result - expected) ** 2)) < 2**-10 * scale
 
 
-@pytest.mark.parametrize("target", BYTE_TARGETS)
-@pytest.mark.parametrize("kind", [np.uint8, np.int8])
-@pytest.mark.parametrize(
-    ("channels", "out", "side", "stride", "pad", "dilation", "group"),
-    [
-        (64, 33, 3, 1, 1, 1, 1),
-        (64, 20, 3, 2, 1, 1, 1),
-        (128, 16, 3, 1, 2, 2, 1),
-        (128, 70, 3, 1, 1, 1, 2),
-        (3, 20, 7, 2, 3, 1, 1),
-        (24, 33, 3, 1, 1, 1, 1),
-        (40, 8, 5, 2, 2, 1, 1),
-        (20, 8, 1, 2, 0, 1, 1),
-        (8, 12, 9, 1, 0, 1, 1),
-        (48, 12, 3, 1, 2, 2, 1),
-        (5, 4, 3, 3, 1, 1, 1),
-    ],
-)
-@pytest.mark.parametrize("shape", [(2, 13, 11), (1, 9, 9)])
-def test_bytes(
-    rng: Rng,
-    target: str,
-    kind: type[np.integer[Any]],
-    channels: int,
-    out: int,
-    side: int,
-    stride: int,
-    pad: int,
-    dilation: int,
-    group: int,
-    shape: Sequence[int],
-) -> None:
+KINDS = (np.uint8, np.int8)
+BYTE_LAYERS = [
+    (64, 33, 3, 1, 1, 1, 1),
+    (64, 20, 3, 2, 1, 1, 1),
+    (128, 16, 3, 1, 2, 2, 1),
+    (128, 70, 3, 1, 1, 1, 2),
+    (3, 20, 7, 2, 3, 1, 1),
+    (24, 33, 3, 1, 1, 1, 1),
+    (40, 8, 5, 2, 2, 1, 1),
+    (20, 8, 1, 2, 0, 1, 1),
+    (8, 12, 9, 1, 0, 1, 1),
+    (48, 12, 3, 1, 2, 2, 1),
+    (5, 4, 3, 3, 1, 1, 1),
+]
+"""Channels, filters, side of the window, step, padding, dilation, groups."""
+BYTE_SHAPES = [(2, 13, 11), (1, 9, 9)]
+CROPPED = list(itertools.product((64, 5), (1, 2)))
+"""Channels and step."""
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """A convolution of bytes, what it is fed, and what it must give."""
+
+    part: Part
+    expected: Array
+
+    @classmethod
+    def of(
+        cls, kind: type[np.integer[Any]], layer: tuple[int, ...], shape: tuple[int, int, int]
+    ) -> Bytes:
+        channels, out, side, stride, pad, dilation, group = layer
+        limits, rng = np.iinfo(kind), np.random.default_rng(0)
+        image = rng.integers(limits.min, limits.max, (shape[0], channels, *shape[1:]), kind)
+        weights = rng.integers(-127, 127, (out, channels // group, side, side), np.int8)
+        zero = kind(limits.min + 131)
+        sizes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2}
+        exact = image.astype(np.float64) - float(zero)
+        parts = zip(np.split(exact, group, axis=1), np.split(weights, group), strict=True)
+        expected = [convolved(part, w, stride, pad, dilation) for part, w in parts]
+        operands = (weights, np.array(zero))
+        return cls(_layer(image, operands, sizes | {"group": group}), np.concatenate(expected, 1))
+
+    @classmethod
+    def cropped(cls, channels: int, stride: int) -> Bytes:
+        rng = np.random.default_rng(0)
+        image = rng.integers(0, 256, (2, channels, 11, 13), np.uint8)
+        weights = rng.integers(-127, 127, (20, channels, 3, 3), np.int8)
+        sizes = {"strides": (stride, stride), "pads": (-1, -2, 0, -1)}
+        expected = convolved(image[:, :, 1:, 2:-1], weights, stride, 0, 1)
+        return cls(_layer(image, (weights,), sizes), expected)
+
+
+def _layer(image: Array, operands: Sequence[Array], sizes: Mapping[str, Any]) -> Part:
+    build = Builder("bytes")
+    x = build.input(*image.shape, dtype=dtypes.by_numpy(image.dtype), name="x")
+    build.graph.add_output(build("ConvInteger", x, *operands, **sizes), "y")
+    return Part(build.graph, {"x": image})
+
+
+@cache
+def byte_convolutions() -> dict[Any, Bytes]:
+    layers = itertools.product(KINDS, BYTE_LAYERS, BYTE_SHAPES)
+    return {key: Bytes.of(*key) for key in layers} | {key: Bytes.cropped(*key) for key in CROPPED}
+
+
+@cache
+def byte_results(target: str) -> Together[Any]:
     if not has_target(target):
         pytest.skip(f"this processor does not run {target}")
-    limits = np.iinfo(kind)
-    image = rng.integers(limits.min, limits.max, (shape[0], channels, *shape[1:]), kind)
-    weights = rng.integers(-127, 127, (out, channels // group, side, side), np.int8)
-    zero = kind(limits.min + 131)
-    build = Builder("bytes")
-    dtype = dtypes.uint8 if kind is np.uint8 else dtypes.int8
-    x = build.input(*image.shape, dtype=dtype, name="x")
-    sizes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2}
-    value = build("ConvInteger", x, weights, np.array(zero), **sizes, group=group)
-    build.graph.add_output(value, "y")
-    result = infuse.compile(build.graph, infuse.CompileOptions(target=target, threads=2)).run(
-        {"x": image}
-    )["y"]
-    exact = image.astype(np.float64) - float(zero)
-    parts = zip(np.split(exact, group, axis=1), np.split(weights, group), strict=True)
-    expected = [convolved(part, w, stride, pad, dilation) for part, w in parts]
-    np.testing.assert_array_equal(result, np.concatenate(expected, axis=1))
+    parts = {key: one.part for key, one in byte_convolutions().items()}
+    return Together(parts, infuse.CompileOptions(target=target, threads=2))
+
+
+@pytest.mark.parametrize("target", BYTE_TARGETS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layer", BYTE_LAYERS, ids=lambda layer: "-".join(map(str, layer)))
+@pytest.mark.parametrize("shape", BYTE_SHAPES)
+def test_bytes(
+    target: str,
+    kind: type[np.integer[Any]],
+    layer: tuple[int, ...],
+    shape: tuple[int, int, int],
+) -> None:
+    key = (kind, layer, shape)
+    np.testing.assert_array_equal(byte_results(target)[key]["y"], byte_convolutions()[key].expected)
 
 
 @pytest.mark.parametrize("target", BYTE_TARGETS)
 @pytest.mark.parametrize("channels", [64, 5])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_negative_padding_cuts_off(rng: Rng, target: str, channels: int, stride: int) -> None:
-    if not has_target(target):
-        pytest.skip(f"this processor does not run {target}")
-    build = Builder("cropped")
-    image = rng.integers(0, 256, (2, channels, 11, 13), np.uint8)
-    weights = rng.integers(-127, 127, (20, channels, 3, 3), np.int8)
-    x = build.input(*image.shape, dtype=dtypes.uint8, name="x")
-    sizes = {"strides": (stride, stride), "pads": (-1, -2, 0, -1)}
-    build.graph.add_output(build("ConvInteger", x, weights, **sizes), "y")
-    result = infuse.compile(build.graph, infuse.CompileOptions(target=target)).run({"x": image})[
-        "y"
-    ]
-    expected = convolved(image[:, :, 1:, 2:-1], weights, stride, 0, 1)
-    np.testing.assert_array_equal(result, expected)
+def test_negative_padding_cuts_off(target: str, channels: int, stride: int) -> None:
+    key = (channels, stride)
+    np.testing.assert_array_equal(byte_results(target)[key]["y"], byte_convolutions()[key].expected)
