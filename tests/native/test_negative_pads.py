@@ -1,17 +1,23 @@
 """Padding below zero, which cuts off what lies there, in convolutions and pools."""
 
+from __future__ import annotations
+
+import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.build.compile import compile_graph
 from infuse.ir.graph import Value
 from infuse.options import CompileOptions
 from tests.native.builder import Builder
 from tests.native.kernel_tools import targets
+from tests.native.together import Part, Together
 
 pytestmark = pytest.mark.row("R1")
 Doubles = NDArray[np.float64]
@@ -40,35 +46,75 @@ def image(b: Builder, channels: int, turned: bool, name: str) -> Value:
     return b("Transpose", b.input(2, 20, 23, channels, name=name), perm=(0, 3, 1, 2))
 
 
+TARGETS = targets(())[:2]
+CONVOLUTIONS = list(
+    itertools.product(
+        [(1, 1), (1, 2), (3, 1), (3, 2), (2, 3)],
+        [(3, 6, 1), (3, 6, 3), (32, 32, 1), (32, 32, 32)],
+        [False, True],
+    )
+)
+"""Side and step of the window; channels, filters and groups; whether the image is turned."""
+POOLS = list(itertools.product([(4, 1), (4, 2), (5, 3)], ["MaxPool", "AveragePool"], [False, True]))
+"""Side and step of the window, kind, and whether the image is turned."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A graph with a node for each of PADS, all with these weights, and what it is fed."""
+
+    part: Part
+    filters: NDArray[np.float32] | None = None
+
+    @classmethod
+    def convolution(cls, window: tuple[int, int], layer: tuple[int, int, int], turned: bool) -> Cut:
+        (kernel, stride), (channels, out, group) = window, layer
+        b = Builder()
+        weights = b.weight(out, channels // group, kernel, kernel)
+        for number, pads in enumerate(PADS):
+            how = {"pads": list(pads), "strides": [stride] * 2, "group": group}
+            b.output(b("Conv", image(b, channels, turned, f"x{number}"), weights, **how))
+        return cls(Part(b.graph, b.feeds()), weights.const)
+
+    @classmethod
+    def pool(cls, window: tuple[int, int], kind: str, turned: bool) -> Cut:
+        b, (kernel, stride) = Builder(), window
+        for number, pads in enumerate(PADS):
+            how = {"pads": list(pads), "strides": [stride] * 2, "kernel_shape": [kernel] * 2}
+            b.output(b(kind, image(b, 5, turned, f"x{number}"), **how))
+        return cls(Part(b.graph, b.feeds()))
+
+
+@cache
+def cut() -> dict[Any, Cut]:
+    convolutions = {key: Cut.convolution(*key) for key in CONVOLUTIONS}
+    return convolutions | {key: Cut.pool(*key) for key in POOLS}
+
+
+@cache
+def compiled(target: str) -> Together[Any]:
+    parts = {key: one.part for key, one in cut().items()}
+    return Together(parts, CompileOptions(target=target, threads=2))
+
+
 def results(
-    b: Builder, target: str, turned: bool
+    key: Any, target: str
 ) -> Iterator[tuple[tuple[int, ...], NDArray[np.float32], NDArray[np.float32]]]:
     """Pads, the image that they are for, channels second, and the result."""
-    feeds = b.feeds()
-    with compile_graph(b.graph, CompileOptions(target=target, threads=2)) as model:
-        found = model.run(feeds)
+    feeds, found, turned = cut()[key].part.feeds, compiled(target)[key], key[-1]
     for number, pads in enumerate(PADS):
         x = feeds[f"x{number}"]
         yield pads, x.transpose(0, 3, 1, 2) if turned else x, found[f"y{number}"]
 
 
-@pytest.mark.parametrize("target", targets(())[:2])
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(
-    ("channels", "out", "group"), [(3, 6, 1), (3, 6, 3), (32, 32, 1), (32, 32, 32)]
-)
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (2, 3)])
-def test_convolutions(
-    kernel: int, stride: int, channels: int, out: int, group: int, turned: bool, target: str
-) -> None:
-    b = Builder()
-    weights = b.weight(out, channels // group, kernel, kernel)
-    for number, pads in enumerate(PADS):
-        how = {"pads": list(pads), "strides": [stride] * 2, "group": group}
-        b.output(b("Conv", image(b, channels, turned, f"x{number}"), weights, **how))
-    assert weights.const is not None
-    filters = np.split(weights.const.astype(np.float64), group)
-    for pads, x, result in results(b, target, turned):
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("key", CONVOLUTIONS, ids=str)
+def test_convolutions(key: Any, target: str) -> None:
+    (kernel, stride), (_, _, group), _ = key
+    weights = cut()[key].filters
+    assert weights is not None
+    filters = np.split(weights.astype(np.float64), group)
+    for pads, x, result in results(key, target):
         parts = np.split(windows(x, pads, kernel, stride, 0.0), group, axis=1)
         each = [np.einsum("nchwij,ocij->nohw", part, own) for part, own in zip(parts, filters)]
         np.testing.assert_allclose(
@@ -76,16 +122,11 @@ def test_convolutions(
         )
 
 
-@pytest.mark.parametrize("target", targets(())[:2])
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize(("kernel", "stride"), [(4, 1), (4, 2), (5, 3)])
-def test_pools(kernel: int, stride: int, kind: str, turned: bool, target: str) -> None:
-    b = Builder()
-    for number, pads in enumerate(PADS):
-        how = {"pads": list(pads), "strides": [stride] * 2, "kernel_shape": [kernel] * 2}
-        b.output(b(kind, image(b, 5, turned, f"x{number}"), **how))
-    for pads, x, result in results(b, target, turned):
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("key", POOLS, ids=str)
+def test_pools(key: Any, target: str) -> None:
+    (kernel, stride), kind, _ = key
+    for pads, x, result in results(key, target):
         if kind == "MaxPool":
             expected = windows(x, pads, kernel, stride, -np.inf).max((4, 5))
         else:

@@ -48,7 +48,7 @@ class Together(Generic[Key]):
 
 
 def joined(graphs: Iterable[Graph]) -> Graph:
-    """One graph of all nodes; the names of inputs and outputs begin with the number of their part."""
+    """One graph of all nodes; names of inputs and outputs begin with the number of their part."""
     whole = Graph("together")
     for number, graph in enumerate(graphs):
         values: dict[Value, Value] = {}
