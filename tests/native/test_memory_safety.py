@@ -8,8 +8,10 @@ and AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +56,7 @@ OFTEN = (
     *("GroupQueryAttention", "TensorScatter"),
 )
 """Operators of the short form: those that once left their tensors."""
+SafeTogether = Callable[[Sequence[type[Op]], str, type[Op]], None]
 NETWORKS = 5_000
 PART = 25
 
@@ -103,46 +106,80 @@ def _summary(outcome: Outcome) -> str:
     return "\n".join(lines[:12]) or outcome.report[:500]
 
 
-def check(op: type[Op], target: str, most_rows: int, most_feeds: int, folder: Path) -> None:
-    """Fails where a compiled row of the operator leaves its tensors, ends its process or answers
-    what has no answer.
-    """
+def chosen(op: type[Op], target: str, most_rows: int) -> list[Case]:
     every = rows(op, np.random.default_rng(1))
-    chosen = [
-        case for row in every[:: max(1, -(-len(every) // most_rows))] for case in cases(row, target)
-    ]
-    models = build_sanitized(
-        [lower_graph(case.graph, Target.resolve(target), 2) for case in chosen], folder, target
-    )
+    some = every[:: max(1, -(-len(every) // most_rows))]
+    return [case for row in some for case in cases(row, target)]
+
+
+def watched(cases: Sequence[Case], target: str, most_feeds: int, folder: Path) -> list[Job]:
+    """The runs of these cases, all of them one library."""
+    graphs = [lower_graph(case.graph, Target.resolve(target), 2) for case in cases]
     jobs = [
         Job(model, feeds(case, np.random.default_rng(7), most_feeds))
-        for case, model in zip(chosen, models)
+        for case, model in zip(cases, build_sanitized(graphs, folder, target))
     ]
     run_sanitized(jobs)
-    for case, job in zip(chosen, jobs):
+    return jobs
+
+
+def require_safe(cases: Sequence[Case], jobs: Sequence[Job]) -> None:
+    """Fails where a compiled row left its tensors, ended its process or answered what has no
+    answer.
+    """
+    for case, job in zip(cases, jobs):
         assert job.outcomes[0].outputs is not None, (
             f"{case} refuses its own sample: {job.outcomes[0].error}"
         )
-    found = [message for case, job in zip(chosen, jobs) for message in faults(case, job)]
+    found = [message for case, job in zip(cases, jobs) for message in faults(case, job)]
     assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op.name in OFTEN], ids=name)
-def test_operators_stay_inside_their_tensors(op: type[Op], tmp_path: Path) -> None:
-    check(op, "native", 1, 40, tmp_path)
+SOME = [op for op in OPS if op.name in OFTEN]
+WIDE = [ops.REGISTRY["", name] for name in ("Gather", "Softmax", "MatMul")]
+
+
+@pytest.fixture(scope="module")
+def safe_together(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> SafeTogether:
+    """`safe_together(operators, target, op)`: one of several operators, which are compiled as one
+    library and run once, is safe.
+    """
+
+    @cache
+    def runs(together: tuple[type[Op], ...], target: str) -> dict[type[Op], Any]:
+        every = [(op, case) for op in together for case in chosen(op, target, 1)]
+        jobs = watched([case for _, case in every], target, 40, tmp_path_factory.mktemp("some"))
+        pairs = [(op, case, job) for (op, case), job in zip(every, jobs)]
+        return {op: [(case, job) for own, case, job in pairs if own is op] for op in together}
+
+    def check(together: Sequence[type[Op]], target: str, op: type[Op]) -> None:
+        mine = runs(tuple(together), target)[op]
+        require_safe([case for case, _ in mine], [job for _, job in mine])
+
+    return check
+
+
+@pytest.mark.parametrize("op", SOME, ids=name)
+def test_operators_stay_inside_their_tensors(op: type[Op], safe_together: SafeTogether) -> None:
+    safe_together(SOME, "native", op)
 
 
 @pytest.mark.parametrize("target", [name for name in targets() if name == "x86-64-v4"])
-@pytest.mark.parametrize("operator", ["Gather", "Softmax", "MatMul"])
-def test_wide_vectors_stay_inside_their_tensors(operator: str, target: str, tmp_path: Path) -> None:
-    check(ops.REGISTRY["", operator], target, 1, 40, tmp_path)
+@pytest.mark.parametrize("op", WIDE, ids=name)
+def test_wide_vectors_stay_inside_their_tensors(
+    op: type[Op], target: str, safe_together: SafeTogether
+) -> None:
+    safe_together(WIDE, target, op)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("op", OPS, ids=name)
 def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str, tmp_path: Path) -> None:
-    check(op, target, 8, 150, tmp_path)
+    mine = chosen(op, target, 8)
+    require_safe(mine, watched(mine, target, 150, tmp_path))
 
 
 def check_networks(seeds: Sequence[int], folder: Path) -> None:
