@@ -39,6 +39,10 @@ if (limit := limit_name()) and not named_features(limit) <= all_features():
     del os.environ[CPU_VARIABLE]  # processes that tests start run on what there is
 for module in filter(None, os.environ.get("INFUSE_WITHOUT", "").split(",")):
     sys.modules[module] = None  # type: ignore[assignment]
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    # For workers of pytest and other processes: threads of several that wait for each other at
+    # every small product took most of the time of tests that compute much in NumPy.
+    os.environ.setdefault(variable, "1")
 os.environ.setdefault("INFUSE_CHECK", "1")  # the verifier runs after every pass
 os.environ.setdefault(
     "INFUSE_CACHE", str(ROOT / "build" / "cache")

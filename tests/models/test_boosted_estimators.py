@@ -38,7 +38,7 @@ def _early(model: Any, **options: Any) -> Any:
 
 def _boosted(kind: Any, **options: Any) -> Any:
     quiet = {"verbose": -1} if kind.__module__.startswith("lightgbm") else {}
-    return kind(n_estimators=10, **quiet, **options)
+    return kind(n_estimators=10, n_jobs=1, **quiet, **options)
 
 
 MODELS = {
@@ -49,7 +49,9 @@ MODELS = {
     "xgboost forest": lambda: _boosted(xgboost.XGBRFClassifier).fit(X, THREE),
     "xgboost linear": lambda: _boosted(xgboost.XGBRegressor, booster="gblinear").fit(X, Y),
     "xgboost stopped early": lambda: _early(
-        xgboost.XGBClassifier(n_estimators=60, early_stopping_rounds=3, learning_rate=0.6),
+        xgboost.XGBClassifier(
+            n_estimators=60, early_stopping_rounds=3, learning_rate=0.6, n_jobs=1
+        ),
         verbose=False,
     ),
     "xgboost chosen of two": lambda: _boosted(
@@ -73,7 +75,7 @@ MODELS = {
     "lightgbm names": lambda: _boosted(lightgbm.LGBMClassifier).fit(X, NAMED),
     "lightgbm three classes": lambda: _boosted(lightgbm.LGBMClassifier).fit(X, THREE + 5),
     "lightgbm stopped early": lambda: _early(
-        lightgbm.LGBMClassifier(n_estimators=60, learning_rate=0.6, verbose=-1),
+        lightgbm.LGBMClassifier(n_estimators=60, learning_rate=0.6, verbose=-1, n_jobs=1),
         callbacks=[lightgbm.early_stopping(3, verbose=False)],
     ),
     "xgboost pipeline": lambda: make_pipeline(

@@ -3,6 +3,7 @@ all.
 """
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -22,11 +23,13 @@ def cases() -> dict[str, Case]:
 
 @pytest.mark.row("C1")
 @pytest.mark.timeout(600)
-def test_a_sample_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "found.json"
-    assert main(["--level", "all", "--sample", str(SAMPLE), "--json", str(file)]) == 0, (
-        capsys.readouterr().out
-    )
+def test_a_sample_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, cache = tmp_path / "found.json", os.environ["INFUSE_CACHE"]
+    monkeypatch.setenv("INFUSE_CACHE", cache)  # it is changed, and would stay so
+    arguments = ["--level", "all", "--sample", str(SAMPLE), "--json", str(file)]
+    assert main([*arguments, "--cache", cache]) == 0, capsys.readouterr().out
     found = json.loads(file.read_text())
     answers = found["answers"]["infuse all"]
     assert found["summary"]["tests"] >= SAMPLE

@@ -27,7 +27,13 @@ TEXTS = np.array([["a", None], ["b", "x"], [None, "y"], ["a", np.nan]], object).
 
 def _lightgbm() -> Any:
     lightgbm = pytest.importorskip("lightgbm")
-    options = {"linear_tree": True, "verbose": -1, "num_leaves": 4, "min_data_in_leaf": 5}
+    options = {
+        "linear_tree": True,
+        "verbose": -1,
+        "num_threads": 1,
+        "num_leaves": 4,
+        "min_data_in_leaf": 5,
+    }
     return lightgbm.train(options, lightgbm.Dataset(GAPS, X[:, 1]), 4)
 
 

@@ -42,7 +42,7 @@ LINEAR: dict[str, tuple[dict[str, Any], Any, list[int]]] = {
 def _linear(name: str) -> Any:
     options, y, categories = LINEAR[name]
     data = lightgbm.Dataset(X, y.astype(float), categorical_feature=categories)
-    options = {"linear_tree": True, "verbose": -1, "num_leaves": 8, **options}
+    options = {"linear_tree": True, "verbose": -1, "num_threads": 1, "num_leaves": 8, **options}
     return lightgbm.train(options, data, 7)
 
 

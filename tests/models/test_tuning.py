@@ -18,6 +18,7 @@ from infuse.lowering.choice import Choice
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, emulated
+from tests.caches import new_cache
 from tests.cli_tools import Cli
 from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
 from tests.native.builder import Builder
@@ -60,7 +61,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own; every candidate is called twice however unlikely it is. Gives the folder
     of the times.
     """
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
     monkeypatch.setattr(records, "kernels_hash", lambda: "these kernels")
     monkeypatch.setattr(tuning, "ROUNDS", 2)
     monkeypatch.setattr(tuning, "CLOSE", math.inf)

@@ -10,6 +10,7 @@ import pytest
 
 import infuse
 from infuse import dtypes
+from infuse.compression.evaluation import Memory
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from tests.former import formerly
@@ -20,8 +21,10 @@ WORDS, WIDTH = 300, 64
 
 
 @pytest.fixture(autouse=True)
-def _memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of earlier runs are not remembered."""
+    monkeypatch.setattr(Memory, "load", lambda self, parse: None)
+    monkeypatch.setattr(Memory, "write", lambda self, content: None)
 
 
 def language() -> Graph:

@@ -21,6 +21,7 @@ from infuse.build.toolchain import Toolchain
 from infuse.errors import CompiledModelError
 from infuse.mapped import SMALL, contents, is_ours
 from infuse.runtime import CompiledModel, checked
+from tests.caches import new_cache
 from tests.native.adder import build_adder
 from tests.native.builder import Builder
 
@@ -31,7 +32,7 @@ SIDE = 640  # a weight of 1.6 MB
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
     monkeypatch.setenv("INFUSE_CHECK", "0")
     monkeypatch.setattr(checked, "_seen", {})
 

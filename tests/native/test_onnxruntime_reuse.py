@@ -16,6 +16,7 @@ from infuse.onnxruntime.reuse import _is_extended
 from infuse.ops.core import base
 from infuse.passes.registry import register, unregister
 from infuse.rewrite import Rule
+from tests.caches import new_cache
 from tests.native.session_models import ADDER, FEED, W, X, Y, adder, pair_of_tensors, scaled
 
 pytestmark = pytest.mark.row("R9")
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was compiled, in a cache of the test's own; other tests' operators do not count."""
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
     monkeypatch.setattr(reuse, "_is_extended", lambda: False)
     calls: list[Any] = []
     original = infuse.api.compile
@@ -61,7 +62,7 @@ session = ort.InferenceSession("model.onnx")
 x = np.ones((2, 3), np.float32)
 print(session.run(["sum"], {"x": x, "y": x})[0].tolist(), "infuse.ops" in sys.modules)
 """
-    paths = {"PYTHONPATH": str(ROOT / "src"), "INFUSE_CACHE": str(tmp_path / "cache")}
+    paths = {"PYTHONPATH": str(ROOT / "src"), "INFUSE_CACHE": new_cache(tmp_path / "cache")}
     answers = [
         subprocess.run(
             [sys.executable, "-c", program],

@@ -19,6 +19,7 @@ from infuse.lowering.precisions import LayerPrecisions
 from infuse.onnxruntime import InferenceSession, SessionOptions
 from infuse.options import CompileOptions
 from infuse.runtime.folder import METADATA
+from tests.caches import new_cache
 from tests.native.auto_precision import (
     SIZE,
     Clock,
@@ -313,7 +314,7 @@ def test_a_part_that_the_interpreter_runs_takes_part() -> None:
 def test_a_session_takes_a_bound_and_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
     monkeypatch.setattr("infuse.build.autotune.precision.search.least_seconds", Clock())
     make = sensitive()
     infuse.save(make.graph, tmp_path / "model.onnx")

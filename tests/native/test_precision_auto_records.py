@@ -23,6 +23,7 @@ from infuse.lowering.precisions import LayerPrecisions
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
+from tests.caches import new_cache
 from tests.cli_tools import Cli
 from tests.former import formerly
 from tests.native.auto_precision import (
@@ -49,7 +50,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The usual clock replaced, and a cache of the test's own."""
-    monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
     monkeypatch.setattr(LEAST_SECONDS, clock := Clock())
     return clock
 
