@@ -10,8 +10,8 @@ import numpy as np
 import infuse
 from benchmarks.reader_values import Array, Form
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays import namespace
 from infuse.ir.graph import Graph
+from infuse.tracing.arrays import namespace
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:

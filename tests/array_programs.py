@@ -13,9 +13,9 @@ import array_api_strict as strict
 import numpy as np
 
 import infuse
-from infuse.frontends.arrays import namespace
-from infuse.frontends.arrays.array import Complex
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.arrays import namespace
+from infuse.tracing.arrays.array import Complex
 
 strict.set_array_api_strict_flags(api_version=namespace.__array_api_version__)
 

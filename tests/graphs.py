@@ -35,13 +35,13 @@ from infuse.ir.printer import changed_attributes
 from infuse.ir.text import attribute_text, content_hash, type_text
 
 OTHERS = (
-    "onnx.load",
-    "sklearn.load",
-    "sklearn.booster_graph",
-    "torch.from_torch",
-    "torch.from_fx",
-    "jax.from_jax",
-    "arrays.trace",
+    "frontends.onnx.load",
+    "frontends.sklearn.load",
+    "frontends.sklearn.booster_graph",
+    "frontends.torch.from_torch",
+    "frontends.torch.from_fx",
+    "frontends.jax.from_jax",
+    "tracing.arrays.trace",
 )
 """Readers besides those of the formats."""
 LONGEST = 40_000
@@ -178,10 +178,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder := config.getoption("--graphs"):
         recorder = Recorder(folder)
         config.pluginmanager.register(recorder)
-        readers = [format.reader for format in FORMATS if format.name != "Infuse"]
+        readers = [f"frontends.{format.reader}" for format in FORMATS if format.name != "Infuse"]
         for reader in dict.fromkeys([*readers, *OTHERS]):
             module, _, name = reader.rpartition(".")
-            recorder.wrap(f"infuse.frontends.{module}", name, lambda graph: graph)
+            recorder.wrap(f"infuse.{module}", name, lambda graph: graph)
 
 
 # -- comparing -------------------------------------------------------------------------------------

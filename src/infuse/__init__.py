@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     )
     from infuse.compressing import compress
     from infuse.errors import InfuseError
-    from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
     from infuse.measuring import compare, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     )
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
+    from infuse.tracing.arrays import Spec, cond, loop, scan
 
 __version__ = "0.1.0"
 
@@ -130,7 +130,7 @@ _MODULES = {
     ),
     "compressing": ("compress",),
     "errors": ("InfuseError",),
-    "frontends.arrays": ("Spec", "cond", "loop", "scan"),
+    "tracing.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
     "measuring": ("compare", "inspect", "profile", "view"),
     "options": (

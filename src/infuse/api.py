@@ -158,7 +158,7 @@ def trace(
     (`xp = x.__array_namespace__()`); where it decides by elements, it uses `where`, `infuse.cond`,
     `infuse.loop` and `infuse.scan`. Its result is an array, a tuple, or a dictionary by name.
     """
-    from infuse.frontends.arrays import trace as trace_function
+    from infuse.tracing.arrays import trace as trace_function
 
     return trace_function(function, specs, name=name)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.frontends.arrays.array import node
+from infuse.tracing.arrays.array import node
 from tests.array_programs import difference, run, run_native
 from tests.pure.test_array_elementwise import BINARY, UNARY, allowed, operands, special
 from tests.pure.test_array_linear import adjoint, close, matrices, orthonormal, size

@@ -9,9 +9,9 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.frontends.functions import floor_mod, floor_quotient
-from infuse.frontends.importer import Importer
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.arithmetic import floor_mod, floor_quotient
 
 pytestmark = pytest.mark.row("C1")
 

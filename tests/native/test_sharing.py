@@ -25,6 +25,7 @@ COMPILER = (
     "rewrite",
     "passes",
     "codegen",
+    "tracing",
     "frontends",
     "exporters",
     "compress",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.frontends.arrays import namespace as xp
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.arrays import namespace as xp
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 NAN, INF = np.nan, np.inf

@@ -9,8 +9,8 @@ import pytest
 
 import infuse
 from infuse.errors import InfuseError, UnsupportedOperatorError
-from infuse.frontends.arrays import namespace
-from infuse.frontends.arrays.array import Array
+from infuse.tracing.arrays import namespace
+from infuse.tracing.arrays.array import Array
 from tests.array_programs import TYPES, run
 
 pytestmark = pytest.mark.row("C9")

@@ -388,7 +388,7 @@ def test_branches_of_different_types_are_refused() -> None:
 
 
 def test_functions_outside_of_a_trace_are_refused() -> None:
-    from infuse.frontends.arrays import namespace
+    from infuse.tracing.arrays import namespace
 
     with pytest.raises(UnsupportedOperatorError, match="nothing is traced"):
         namespace.zeros((2, 2))

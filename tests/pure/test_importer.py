@@ -5,8 +5,8 @@ import pytest
 
 from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, require_all
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.importer import Importer, require_all
 
 
 def test_a_graph_is_built_and_computes() -> None:

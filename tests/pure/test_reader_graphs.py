@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Graph
+from infuse.tracing.importer import Importer
 from tests.graphs import canonical, compare
 
 

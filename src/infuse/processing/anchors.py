@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import OptionError, ShapeError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.boxes import boxes_of, halves, joined
 from infuse.processing.image_sizes import floats, height_and_width, quotient, whole
+from infuse.tracing.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.tracing.arrays.sizes import listed
 
 
 @block

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.errors import OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays import namespace as xp
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
+from infuse.tracing.arrays import namespace as xp
+from infuse.tracing.arrays.array import Array, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
 
 __all__ = [
     "frames",

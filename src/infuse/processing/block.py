@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
-from infuse.frontends.arrays.array import is_tracing
-from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.arrays.array import is_tracing
+from infuse.tracing.arrays.tracing import Spec, trace_inputs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

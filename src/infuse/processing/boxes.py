@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ShapeError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.image_sizes import choice, floats, height_and_width
+from infuse.tracing.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.tracing.arrays.sizes import listed
 
 FORMATS: Final = ("xyxy", "xywh", "cxcywh")
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.image_sizes import choice, floats, has_floats, quotient, rgb_channels
+from infuse.tracing.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.tracing.arrays.sizes import listed
 
 _FAR = np.iinfo(np.int64).max
 _LUMA: Final = (0.299, 0.587, 0.114)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.ir.registry import make_operator
+from infuse.tracing.arrays.array import Array, importer, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
 
 LAYOUTS: Final = {"HWC": (-3, -2, -1), "CHW": (-2, -1, -3)}
 """The axes of rows, columns and channels, counted from the end."""

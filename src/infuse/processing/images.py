@@ -13,8 +13,6 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.image_sizes import (
     Size,
@@ -28,6 +26,8 @@ from infuse.processing.image_sizes import (
     quotient,
     whole,
 )
+from infuse.tracing.arrays.array import Array, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
 
 _PIXEL_FORMATS = {"rgb": "RGB", "bgr": "BGR", "gray": "Grayscale"}
 _MODES = ("constant", "edge", "reflect", "wrap")

@@ -10,9 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.errors import OptionError, ShapeError
-from infuse.frontends.arrays import namespace as xp
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.audio import (
     frame_count,
     powers,
@@ -23,6 +20,9 @@ from infuse.processing.audio import (
     window,
 )
 from infuse.processing.block import block
+from infuse.tracing.arrays import namespace as xp
+from infuse.tracing.arrays.array import Array, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
 
 __all__ = [
     "amplitude_to_db",

@@ -7,15 +7,15 @@ from inspect import Parameter, signature
 from typing import Any
 
 from infuse.errors import InfuseError, OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
-from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.ir import dims
 from infuse.ir.clone import clone_nodes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.types import TensorType
 from infuse.processing.image_sizes import asserted
+from infuse.tracing.arrays.array import Array, importer, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
+from infuse.tracing.arrays.tracing import Spec, trace_inputs
 
 
 def call_model(model: Graph, *arrays: Any, **named: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.image_sizes import factor
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.sizes import listed
 
 
 def filtered(

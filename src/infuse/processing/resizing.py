@@ -8,8 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.colour import bgr_to_rgb, rgb_to_gray
 from infuse.processing.image_sizes import (
@@ -31,6 +29,8 @@ from infuse.processing.image_sizes import (
 )
 from infuse.processing.images import normalize, placed, to_pixels, to_planes, with_size
 from infuse.processing.resampling import FILTERS, filtered
+from infuse.tracing.arrays.array import Array, lifted, node, source_line
+from infuse.tracing.arrays.sizes import listed
 
 _ONNX: Final = {"bilinear": "linear", "bicubic": "cubic"}
 _EMPTY: Final = "an image without pixels cannot be resized"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import OptionError, ShapeError, TypeMismatchError
-from infuse.frontends.arrays import namespace as xp
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
-from infuse.frontends.arrays.control import loop, scan
-from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
+from infuse.tracing.arrays import namespace as xp
+from infuse.tracing.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.tracing.arrays.control import loop, scan
+from infuse.tracing.arrays.sizes import listed
 
 __all__ = ["ctc_beam_search", "ctc_greedy", "generate", "next_token", "viterbi"]
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, OptionError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, source_line
 from infuse.ir.registry import make_operator
 from infuse.ops.core.tokenizing import RowOptions, Tokenizer, padding_of, shared
 from infuse.processing.block import block
+from infuse.tracing.arrays.array import Array, importer, lifted, source_line
 
 __all__ = ["RowOptions", "Tokenizer", "detokenize", "padding_of", "tokenize"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import InfuseError, ModelFileError, OptionError, UnsupportedOperatorError
-from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.frontends.huggingface import deberta, decoders, encoders, swin, t5, vision, whisper
 from infuse.frontends.huggingface.files import CONFIG, read_config, read_weights
 from infuse.frontends.huggingface.layers import Weights
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
+from infuse.tracing.arrays.tracing import Spec, trace_inputs
 
 __all__ = ["MODELS", "load"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuse.frontends.arrays.array import Array, node, nodes
-from infuse.frontends.arrays.creation import arange
 from infuse.frontends.huggingface.layers import join_heads
+from infuse.tracing.arrays.array import Array, node, nodes
+from infuse.tracing.arrays.creation import arange
 
 
 class Cache:

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.elementwise import FUNCTIONS, multiply
-from infuse.frontends.arrays.manipulation import expand_dims, permute_dims, reshape
 from infuse.frontends.huggingface.encoders import Bert, Results, places_of
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
@@ -22,6 +19,9 @@ from infuse.frontends.huggingface.layers import (
     relative_places,
     split_heads,
 )
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.elementwise import FUNCTIONS, multiply
+from infuse.tracing.arrays.manipulation import expand_dims, permute_dims, reshape
 
 
 class DebertaV2(Bert):

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from infuse.frontends.arrays.array import Array, node
 from infuse.frontends.huggingface.cache import Cache, past_names, places
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
@@ -21,6 +20,7 @@ from infuse.frontends.huggingface.layers import (
     split_heads,
 )
 from infuse.frontends.huggingface.rotary import Rotary
+from infuse.tracing.arrays.array import Array, node
 
 Results = dict[str, Array]
 _FULL: Final = "full_attention"

@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import expand_dims, permute_dims
-from infuse.frontends.arrays.reduction import cumulative_sum
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
@@ -22,6 +18,10 @@ from infuse.frontends.huggingface.layers import (
     padding_mask,
     relative_buckets,
 )
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.manipulation import expand_dims, permute_dims
+from infuse.tracing.arrays.reduction import cumulative_sum
 
 Results = dict[str, Array]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.elementwise import FUNCTIONS, multiply
-from infuse.frontends.arrays.manipulation import expand_dims, permute_dims, reshape
 from infuse.ir.graph import Array as Elements
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.elementwise import FUNCTIONS, multiply
+from infuse.tracing.arrays.manipulation import expand_dims, permute_dims, reshape
 
 
 class Weights:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims
 from infuse.frontends.huggingface.cache import Cache, places
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.rotary_scaling import scaling
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.manipulation import broadcast_to, expand_dims
 
 
 class Rotary:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array
-from infuse.frontends.arrays.elementwise import FUNCTIONS
 from infuse.frontends.huggingface.files import Config
+from infuse.tracing.arrays.array import Array
+from infuse.tracing.arrays.elementwise import FUNCTIONS
 
 Elements = np.ndarray[Any, np.dtype[np.float32]]
 Rope = Mapping[str, Any]

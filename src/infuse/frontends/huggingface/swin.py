@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.manipulation import permute_dims, reshape, roll
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
@@ -20,6 +18,8 @@ from infuse.frontends.huggingface.layers import (
 )
 from infuse.frontends.huggingface.vision import Results, patches
 from infuse.ir.graph import Array as Elements
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.manipulation import permute_dims, reshape, roll
 
 
 class Swin:

@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import reshape
 from infuse.frontends.huggingface.encoders import masked_bias, relative_bias
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
@@ -21,6 +18,9 @@ from infuse.frontends.huggingface.layers import (
     rms_norm,
     split_heads,
 )
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.manipulation import reshape
 
 Results = dict[str, Array]
 

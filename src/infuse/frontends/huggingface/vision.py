@@ -6,10 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import broadcast_to, concat, permute_dims, reshape
-from infuse.frontends.arrays.reduction import argmax
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
@@ -20,6 +16,10 @@ from infuse.frontends.huggingface.layers import (
     linear,
     padding_mask,
 )
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.manipulation import broadcast_to, concat, permute_dims, reshape
+from infuse.tracing.arrays.reduction import argmax
 
 Results = dict[str, Array]
 

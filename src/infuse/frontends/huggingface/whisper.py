@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from infuse.frontends.arrays.array import Array, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import permute_dims, reshape
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
@@ -17,6 +14,9 @@ from infuse.frontends.huggingface.layers import (
     linear,
     split_heads,
 )
+from infuse.tracing.arrays.array import Array, node
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.manipulation import permute_dims, reshape
 
 Results = dict[str, Array]
 _EPSILON = 1e-5

@@ -10,14 +10,14 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError, UnsupportedOperatorError
-from infuse.frontends import functions
-from infuse.frontends.importer import Importer, registered
 from infuse.frontends.jax.sizes import size_of
-from infuse.frontends.sizes import Sizes
 from infuse.ir import dims
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.importer import Importer, registered
+from infuse.tracing.semantics import arithmetic
+from infuse.tracing.sizes import Sizes
 
 Handler = Callable[["Call"], Any]
 _H = TypeVar("_H", bound=Handler)
@@ -127,7 +127,7 @@ class JaxImporter(Importer):
         values = [self._scalar(arg) for arg in atom.args]
         a, b = (v if isinstance(v, Value) else self.number(v, dtypes.int64) for v in values)
         if atom.kind == "div":
-            return functions.floor_quotient(self, a, b)
+            return arithmetic.floor_quotient(self, a, b)
         kinds = {"mod": "Mod", "max": "Max", "min": "Min"}
         return self(kinds[atom.kind], a, b)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import InputError, OptionError
-from infuse.frontends.importer import free_name
 from infuse.frontends.jax.calls import JaxImporter
 from infuse.frontends.jax.reader import check, constant, run
-from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.sizes import numbering
+from infuse.tracing.importer import free_name
+from infuse.tracing.sizes import Sizes
 
 
 def from_jax(

@@ -10,10 +10,10 @@ import numpy as np
 
 import infuse.frontends.jax.primitives  # noqa: F401  fills the table
 from infuse.errors import GraphError
-from infuse.frontends.importer import require_all
 from infuse.frontends.jax.calls import RANDOM_HINT, TABLE, Call, JaxImporter
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.importer import require_all
 
 _RANDOM = ("random_", "rng_", "threefry")
 

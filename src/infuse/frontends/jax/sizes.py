@@ -9,9 +9,9 @@ from operator import add, mul, sub
 from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.sizes import Sizes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.tracing.sizes import Sizes
 
 _INFIX: Final[dict[type[ast.operator], Callable[[Any, Any], Dim]]] = {
     ast.Add: add, ast.Sub: sub, ast.Mult: mul,

@@ -12,8 +12,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.keras.config import Config, compute_type
-from infuse.frontends.layout import LayoutImporter
 from infuse.ir.graph import Array, Value
+from infuse.tracing.layout import LayoutImporter
 
 Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import infuse.frontends.keras.layers  # noqa: F401  registers the layers
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import free_name, require_all
 from infuse.frontends.keras.calls import TABLE, Call
 from infuse.frontends.keras.config import compute_type, policy_of
 from infuse.frontends.keras.nodes import Node, Place, completed, nodes_of, places_of, resolved
 from infuse.frontends.keras.tree import Layer, layer_of
 from infuse.frontends.keras.weights import Weights
-from infuse.frontends.layout import LayoutImporter, tidy
 from infuse.ir.graph import Graph, Value
+from infuse.tracing.importer import free_name, require_all
+from infuse.tracing.layout import LayoutImporter, tidy
 
 _INPUT: Final = "InputLayer"
 _DEEPEST: Final = 50

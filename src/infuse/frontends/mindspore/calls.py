@@ -9,12 +9,12 @@ import infuse.frontends.torch.aten  # noqa: F401  registers torch's operators
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import registered
 from infuse.frontends.mindspore.items import MONAD, Item, describe, tensor
 from infuse.frontends.mindspore.tensors import TYPE_IDS
 from infuse.frontends.torch.calls import TorchImporter, handler_of
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.importer import registered
 
 Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)

@@ -6,7 +6,6 @@ from typing import Any
 
 import infuse.frontends.mindspore.operators  # noqa: F401  registers the primitives
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.importer import free_name, require_all
 from infuse.frontends.mindspore.calls import TABLE
 from infuse.frontends.mindspore.items import MONAD, Item, leaves
 from infuse.frontends.mindspore.model import Model, short
@@ -15,6 +14,7 @@ from infuse.frontends.mindspore.tensors import dtype_of
 from infuse.frontends.tensorflow.building import tidy
 from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Graph
+from infuse.tracing.importer import free_name, require_all
 
 _UNKNOWN_RANK = -2
 

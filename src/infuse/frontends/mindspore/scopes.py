@@ -7,9 +7,6 @@ from typing import Any, Final
 
 from infuse.budgets import check_time, spend
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import flat
-from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.mindspore.calls import TABLE, Call
 from infuse.frontends.mindspore.items import (
     MONAD,
@@ -28,6 +25,9 @@ from infuse.frontends.mindspore.tensors import metas_of
 from infuse.frontends.torch.calls import Meta, TorchImporter
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import flat
+from infuse.tracing.loops import branch, repeat, truth
 
 _DEEPEST: Final = 60
 """How deep calls of graphs may be inside each other."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from infuse.frontends.sizes import Sizes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.types import HOLDERS, TensorType, Type
+from infuse.tracing.sizes import Sizes
 
 
 def separate_sizes(graph: Graph, sizes: Sizes) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from onnx import ModelProto
 
 from infuse.frontends.onnx.signatures import stated_denotations, stated_sizes
-from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
+from infuse.tracing.sizes import Sizes
 
 
 def keep_texts(model: ModelProto, sizes: Sizes, graph: Graph) -> None:

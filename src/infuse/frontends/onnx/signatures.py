@@ -10,10 +10,10 @@ from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from infuse.errors import InfuseError, ModelFileError
 from infuse.frontends.onnx.tensors import element_type
-from infuse.frontends.sizes import Sizes
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.dims import Dim
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.tracing.sizes import Sizes
 
 
 def sizes_of(graph: GraphProto) -> Sizes:

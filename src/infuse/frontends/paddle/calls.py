@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol, TypeVar
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, registered
 from infuse.frontends.paddle.messages import DTYPES
 from infuse.frontends.paddle.program import Operator, Reference, Region
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer, registered
 
 Item = Value | list[Value]
 """What a reference stands for: a tensor or a list of them."""

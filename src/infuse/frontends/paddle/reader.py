@@ -7,12 +7,12 @@ from typing import Any
 
 import infuse.frontends.paddle.operators  # noqa: F401  registers the operators
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, free_name, require_all
-from infuse.frontends.layout import LayoutImporter, tidy
 from infuse.frontends.paddle.calls import TABLE, Call, Item
 from infuse.frontends.paddle.names import NEW
 from infuse.frontends.paddle.program import Operator, Program, Reference, Region, all_operators
 from infuse.ir.graph import Graph, Value
+from infuse.tracing.importer import Importer, free_name, require_all
+from infuse.tracing.layout import LayoutImporter, tidy
 
 _DEEPEST = 50
 """Regions inside each other."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Item
-from infuse.frontends.loops import repeat
 from infuse.frontends.sklearn.calls import PROBABILITIES, reads
 from infuse.frontends.sklearn.kernels import MACHINES, pair_scores
 from infuse.frontends.sklearn.tensors import Tensor, beside, stacked, total
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Item
+from infuse.tracing.loops import repeat
 
 _LEAST = 1e-7
 """Probabilities of pairs lie between this and its distance from one."""

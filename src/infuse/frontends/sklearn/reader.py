@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from infuse.errors import InputError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
 from infuse.frontends.sklearn.compose import inputs, last_step, takes_documents
 from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.ir.graph import Graph
+from infuse.tracing.importer import Importer
 
 _OF_OBJECTS = {
     "HashingVectorizer": "texts",

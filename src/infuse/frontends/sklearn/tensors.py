@@ -11,9 +11,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType, by_numpy
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
 from infuse.ir.registry import make_operator
+from infuse.tracing.importer import Importer
 
 
 class Tensor:

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from infuse.frontends.folding import computed
-from infuse.frontends.layout import LayoutImporter
 from infuse.ir.graph import Graph, Operator, Value, constant
 from infuse.ir.types import TensorType
+from infuse.tracing.folding import computed
+from infuse.tracing.layout import LayoutImporter
 
 _MOST: Final = 1 << 16
 """Elements of a result that is computed at once."""

@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol, TypeVar
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer, registered
-from infuse.frontends.items import Complex, Elements, Item, Variable
 from infuse.frontends.tensorflow.regions import Model, Node
 from infuse.frontends.tensorflow.tensors import dtype_of
 from infuse.frontends.tflite import calls
 from infuse.ir.graph import Array, Value
+from infuse.tracing.importer import Importer, registered
+from infuse.tracing.items import Complex, Elements, Item, Variable
 
 Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)

@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Item, Variable
-from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.regions import Node, Ref, Region
 from infuse.frontends.tensorflow.scopes import Scope
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Item, Variable
+from infuse.tracing.loops import branch, repeat, truth
 
 Side = tuple[Ref, int]
 """A predicate, and which result of its switches is alive."""

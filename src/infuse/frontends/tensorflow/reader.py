@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import infuse.frontends.tensorflow.operators  # noqa: F401  registers the operators
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import require_all
-from infuse.frontends.items import Item, Variable
 from infuse.frontends.tensorflow.building import FoldingImporter, tidy
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.calls import TABLE
@@ -16,6 +14,8 @@ from infuse.frontends.tensorflow.frames import Frames
 from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
 from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
 from infuse.ir.graph import Array, Graph, Value
+from infuse.tracing.importer import require_all
+from infuse.tracing.items import Item, Variable
 
 _PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _STRUCTURAL: Final = frozenset(

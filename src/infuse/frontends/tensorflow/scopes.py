@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Item, Variable
 from infuse.frontends.tensorflow.calls import TABLE, Call
 from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
 from infuse.ir.graph import Array
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Item, Variable
 
 _DEEPEST: Final = 40
 """Functions and bodies inside each other."""

@@ -6,7 +6,7 @@ another one or without end, it lacks the element types since 2.18, and is a depe
 modules for what is one page here.
 
 Inputs and outputs keep the layout of the file (NHWC); operators that are NCHW here stand between
-transposes, which `frontends/layout.py` moves to the border of the images and the optimizer takes
+transposes, which `tracing/layout.py` moves to the border of the images and the optimizer takes
 away where it can. A first size of -1 is the symbol `batch`, one for all inputs. Scaled integers
 arrive as QuantizeLinear and DequantizeLinear around operators on real numbers, with the scales and
 zero points of the model.

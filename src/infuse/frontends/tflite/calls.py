@@ -10,7 +10,6 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, registered
 from infuse.frontends.tflite.model import Operator, Quantization, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.frontends.tflite.schema import DTYPES
@@ -18,6 +17,7 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
+from infuse.tracing.importer import Importer, registered
 
 Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)

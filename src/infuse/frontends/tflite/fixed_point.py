@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Array, Value
+from infuse.tracing.importer import Importer
 
 
 def factor(real: float) -> tuple[int, int]:

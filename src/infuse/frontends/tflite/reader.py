@@ -12,14 +12,14 @@ import numpy as np
 import infuse.frontends.tflite.builtins  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, free_name, require_all
-from infuse.frontends.layout import LayoutImporter, tidy
 from infuse.frontends.tflite.calls import TABLE, Call
 from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.sizes import fresh_shape
+from infuse.tracing.importer import Importer, free_name, require_all
+from infuse.tracing.layout import LayoutImporter, tidy
 
 _SUBGRAPHS: Final = (
     "then_subgraph_index",

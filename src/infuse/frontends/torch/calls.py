@@ -13,9 +13,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.importer import Importer, registered
-from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer, registered
+from infuse.tracing.sizes import Sizes
 
 Handler = Callable[..., Any]
 _HALVES: Final = (dtypes.float16, dtypes.bfloat16)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from infuse.frontends.folding import computed
 from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Graph, Operator, Value, constant
+from infuse.tracing.folding import computed
 
 _SMALL: Final = 1 << 10
 """Elements of constants that are computed with while reading."""

@@ -11,7 +11,6 @@ import infuse.frontends.torch.aten  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InputError, ModelFileError, OptionError, UnsupportedOperatorError
 from infuse.frontends.pickles import StoredTensor
-from infuse.frontends.sizes import Sizes
 from infuse.frontends.torchscript import branches, loops, primitives
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
 from infuse.frontends.torchscript.importer import ScriptImporter
@@ -31,6 +30,7 @@ from infuse.frontends.torchscript.values import (
 )
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.sizes import numbering
+from infuse.tracing.sizes import Sizes
 
 _ROUNDS: Final = 8
 """How often a program is followed until all of its states are known."""

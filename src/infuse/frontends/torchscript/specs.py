@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import OptionError
-from infuse.frontends.arrays.array import dtype_of
-from infuse.frontends.arrays.tracing import Spec
+from infuse.tracing.arrays.array import dtype_of
+from infuse.tracing.arrays.tracing import Spec
 
 __all__ = ["Spec", "described", "dtype_of"]
 

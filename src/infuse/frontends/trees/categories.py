@@ -12,9 +12,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import numbers
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Array, Value
 from infuse.ir.registry import make_operator
+from infuse.tracing.importer import Importer
 
 _MEANS: Final = ("BinarizedTargetMeanValue", "FloatTargetMeanValue")
 _COUNTERS: Final = ("Counter", "FeatureFreq")

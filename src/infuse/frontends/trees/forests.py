@@ -13,9 +13,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Array, Value
 from infuse.ir.registry import make_operator
+from infuse.tracing.importer import Importer
 
 LEQ: Final = 0
 LESS: Final = 1

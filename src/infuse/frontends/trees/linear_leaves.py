@@ -8,8 +8,8 @@ import numpy as np
 
 from infuse.errors import ModelFileError
 from infuse.frontends.documents import numbers
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Array, Value
+from infuse.tracing.importer import Importer
 
 
 def is_linear(block: Mapping[str, str]) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from infuse import dtypes
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
 
 
 def squeezed(g: Importer, x: Value) -> Value:

@@ -11,7 +11,6 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import HINT, json_object, numbers
-from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees import ubjson
 from infuse.frontends.trees.forests import (
@@ -24,6 +23,7 @@ from infuse.frontends.trees.forests import (
 )
 from infuse.frontends.trees.scores import best, sigmoid, squeezed
 from infuse.ir.graph import Array, Graph, Value
+from infuse.tracing.importer import Importer
 
 Transform = Callable[[Importer, Value], Value]
 F = np.float32

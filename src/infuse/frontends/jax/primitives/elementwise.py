@@ -9,10 +9,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends import functions
 from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
 from infuse.frontends.jax.primitives.bits import bits_as, signed
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
@@ -233,7 +233,7 @@ def integer_pow(call: Call) -> Value:
 @primitive("atan2")
 def atan2(call: Call) -> Value:
     """The angle of the point (y, x), of which the first operand is the ordinate."""
-    return functions.atan2(call.g, call.x, call.y)
+    return arithmetic.atan2(call.g, call.x, call.y)
 
 
 @primitive("clamp")

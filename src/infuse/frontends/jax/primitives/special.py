@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infuse import dtypes
-from infuse.frontends import error_functions, functions, special_functions
 from infuse.frontends.jax.calls import Call, JaxImporter, primitive
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic, special
 
 _Function = Callable[[JaxImporter, Value], Value]
 
@@ -23,13 +23,13 @@ def _exact(function: _Function) -> Callable[[Call], Value]:
 
 
 def _bessel(order: int, scaled: bool) -> _Function:
-    return lambda g, x: special_functions.bessel_i(g, x, order, scaled)
+    return lambda g, x: special.bessel_i(g, x, order, scaled)
 
 
 for _name, _function in {
-    "log1p": functions.log1p, "expm1": functions.expm1, "erfc": error_functions.erfc,
-    "erf_inv": special_functions.erf_inv, "lgamma": special_functions.lgamma,
-    "digamma": special_functions.digamma, "bessel_i0e": _bessel(0, True),
+    "log1p": arithmetic.log1p, "expm1": arithmetic.expm1, "erfc": special.erfc,
+    "erf_inv": special.erf_inv, "lgamma": special.lgamma,
+    "digamma": special.digamma, "bessel_i0e": _bessel(0, True),
     "bessel_i1e": _bessel(1, True),
 }.items():  # fmt: skip
     primitive(_name)(_exact(_function))

@@ -9,11 +9,11 @@ import numpy as np
 
 from infuse.dtypes import int64
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
 from infuse.frontends.keras.calls import Call, Runner, layer
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.tree import layer_of
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
 
 Function = Callable[..., Value]
 FUNCTIONS: Final[dict[str, Function]] = {}

@@ -13,8 +13,8 @@ from infuse.frontends.keras.calls import Call, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activation
 from infuse.frontends.keras.layers.convolutions import channels_in_front, convolved, positive
-from infuse.frontends.layout import FROM_CHANNELS
 from infuse.ir.graph import Value
+from infuse.tracing.layout import FROM_CHANNELS
 
 Step = Callable[[Value, Sequence[Value]], tuple[Value, list[Value]]]
 Sizes = Callable[[Sequence[Any]], list[tuple[int, ...]]]

@@ -12,8 +12,8 @@ from infuse.frontends.keras.calls import Call, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activated
 from infuse.frontends.keras.layers.dense import kernel_and_bias
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 from infuse.ir.graph import Array, Value
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 
 
 def channels_in_front(call: Call, x: Value, rank: int) -> Value:

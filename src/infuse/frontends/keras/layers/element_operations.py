@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends import functions, special_functions
-from infuse.frontends.arrays.array import applied
-from infuse.frontends.arrays.floats import nextafter as next_number
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.layers.operations import operation, real, tensor, together
 from infuse.ir.graph import Value
+from infuse.tracing.arrays.array import applied
+from infuse.tracing.arrays.floats import nextafter as next_number
+from infuse.tracing.semantics import arithmetic, special
 
 
 def _roomy(call: Call, x: Any) -> Value:
@@ -43,7 +43,7 @@ def bessel_i0(call: Call, x: Any) -> Value:
     """The modified Bessel function of order 0."""
     value = _roomy(call, x)
     wide = call.g.cast(value, dtypes.float64)
-    return call.g.cast(special_functions.bessel_i(call.g, wide, 0), value.dtype)
+    return call.g.cast(special.bessel_i(call.g, wide, 0), value.dtype)
 
 
 @operation("Erfinv")
@@ -53,7 +53,7 @@ def erfinv(call: Call, x: Any) -> Value:
     if value.dtype == dtypes.float64:
         raise call.unsupported("erfinv in float64")
     wide = call.g.cast(value, dtypes.float64)
-    return call.g.cast(special_functions.erf_inv(call.g, wide), value.dtype)
+    return call.g.cast(special.erf_inv(call.g, wide), value.dtype)
 
 
 @operation("Sinc")
@@ -70,8 +70,8 @@ def logaddexp2(call: Call, x1: Any, x2: Any) -> Value:
     """The logarithm to the base 2 of 2^x1 + 2^x2."""
     g = call.g
     pair = [real(call, x) for x in together(call, x1, x2)]
-    wide = (g("Mul", functions.wide(g, x), math.log(2)) for x in pair)
-    exact = g("Mul", functions.logaddexp(g, *wide), 1 / math.log(2))
+    wide = (g("Mul", arithmetic.wide(g, x), math.log(2)) for x in pair)
+    exact = g("Mul", arithmetic.logaddexp(g, *wide), 1 / math.log(2))
     return g.cast(exact, pair[0].dtype)
 
 
@@ -91,7 +91,7 @@ def fmod(call: Call, x1: Any, x2: Any) -> Value:
     dtype = dtypes.int32 if pair[0].dtype.is_bool else pair[0].dtype
     computed = dtypes.int32 if dtype.kind == "u" else dtype
     a, b = (g.cast(x, computed) for x in pair)
-    rest = functions.floor_mod(g, g("Abs", a), g("Abs", b))
+    rest = arithmetic.floor_mod(g, g("Abs", a), g("Abs", b))
     return g.cast(g("Mul", g("Sign", a), rest), dtype)
 
 
@@ -145,7 +145,7 @@ def nextafter(call: Call, x1: Any, x2: Any) -> Value:
 def _shift(direction: str) -> Any:
     def build(call: Call, x: Any, y: Any) -> Value:
         a, b = together(call, x, y)
-        return functions.shifted_within(call.g, a, b, direction)
+        return arithmetic.shifted_within(call.g, a, b, direction)
 
     return build
 

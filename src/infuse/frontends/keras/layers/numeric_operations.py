@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends import error_functions, functions
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import (
@@ -23,6 +22,7 @@ from infuse.frontends.keras.layers.operations import (
 )
 from infuse.ir.graph import Value
 from infuse.ops.conversion import finite_limit
+from infuse.tracing.semantics import arithmetic, special
 
 
 def _reals(call: Call, *xs: Any) -> list[Value]:
@@ -52,7 +52,7 @@ def exp2(call: Call, x: Any) -> Value:
 def erfc(call: Call, x: Any) -> Value:
     """1 - erf(x)."""
     value = real(call, x)
-    exact = error_functions.erfc(call.g, functions.wide(call.g, value))
+    exact = special.erfc(call.g, arithmetic.wide(call.g, value))
     return call.g.cast(exact, value.dtype)
 
 
@@ -60,7 +60,7 @@ def erfc(call: Call, x: Any) -> Value:
 def trunc(call: Call, x: Any) -> Value:
     """Numbers without their fractions."""
     value = tensor(call, x)
-    return functions.truncated(call.g, value) if value.dtype.is_float else value
+    return arithmetic.truncated(call.g, value) if value.dtype.is_float else value
 
 
 @operation("Fabs")
@@ -74,13 +74,13 @@ def hypot(call: Call, x1: Any, x2: Any) -> Value:
     """The length of the vector (x1, x2); NaN beside ∞, and of two infinite numbers, as in Keras
     with TensorFlow.
     """
-    return functions.finite_hypot(call.g, *_reals(call, x1, x2))
+    return arithmetic.finite_hypot(call.g, *_reals(call, x1, x2))
 
 
 @operation("Logaddexp")
 def logaddexp(call: Call, x1: Any, x2: Any) -> Value:
     """log(e^x1 + e^x2), without overflow."""
-    return functions.logaddexp(call.g, *_reals(call, x1, x2))
+    return arithmetic.logaddexp(call.g, *_reals(call, x1, x2))
 
 
 def _number_of_two(kind: str) -> Operation:
@@ -166,7 +166,7 @@ def saturate_cast(call: Call, x: Any, dtype: str) -> Value:
     value, to = tensor(call, x), dtypes.by_name(dtype)
     if not (value.dtype.is_float and to.is_integer):
         raise call.unsupported(f"a saturating cast from {value.dtype} to {to}")
-    return functions.saturated(call.g, value, to)
+    return arithmetic.saturated(call.g, value, to)
 
 
 TYPED.add(saturate_cast)

@@ -9,11 +9,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends import functions
 from infuse.frontends.keras.calls import Call, layer, promoted
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.activations import FUNCTIONS
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic, ordering
 
 Operation = Callable[..., Any]
 OPERATIONS: Final[dict[str, Operation]] = {}
@@ -212,14 +212,14 @@ def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
     """The quotient, rounded down."""
     a, b = together(call, x1, x2)
     if a.dtype.is_integer:
-        return functions.floor_quotient(call.g, a, b)
+        return arithmetic.floor_quotient(call.g, a, b)
     return call.g("Floor", call.g("Div", real(call, a), real(call, b)))
 
 
 @operation("Mod")
 def mod(call: Call, x1: Any, x2: Any) -> Value:
     """The remainder, with the sign of the divisor."""
-    return functions.floor_mod(call.g, *together(call, x1, x2))
+    return arithmetic.floor_mod(call.g, *together(call, x1, x2))
 
 
 def _logical(kind: str) -> Operation:
@@ -250,14 +250,14 @@ def rsqrt(call: Call, x: Any) -> Value:
 def log1p(call: Call, x: Any) -> Value:
     """log(1 + x)."""
     value = real(call, x)
-    return call.g.cast(functions.log1p(call.g, functions.wide(call.g, value)), value.dtype)
+    return call.g.cast(arithmetic.log1p(call.g, arithmetic.wide(call.g, value)), value.dtype)
 
 
 @operation("Expm1")
 def expm1(call: Call, x: Any) -> Value:
     """eˣ - 1."""
     value = real(call, x)
-    return call.g.cast(functions.expm1(call.g, functions.wide(call.g, value)), value.dtype)
+    return call.g.cast(arithmetic.expm1(call.g, arithmetic.wide(call.g, value)), value.dtype)
 
 
 @operation("Clip")
@@ -366,8 +366,8 @@ def place(call: Call, value: Value, kind: str, axis: int | None, keepdims: bool)
         value = value if value.dtype.bits > 16 else g.cast(value, dtypes.float32)
         below = g.number(-np.finfo(value.dtype.numpy).tiny, value.dtype)
         zero = g("Equal", value, call.number(0, value))
-        value = g("Where", g("And", zero, functions.is_negative(g, value)), below, value)
-        value = functions.ranked(g, value, kind)
+        value = g("Where", g("And", zero, arithmetic.is_negative(g, value)), below, value)
+        value = ordering.ranked(g, value, kind)
     y = g.cast(g(kind, value, axis=axis or 0, keepdims=int(keepdims)), dtypes.int32)
     return call.shaped(y, *[1] * rank) if axis is None and keepdims else y
 

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends import functions
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.layers.operations import operation, real, tensor, together
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic
 
 
 def _ordered(call: Call, x: Any, axis: int | None, largest: int = 0) -> tuple[Value, Value]:
@@ -46,7 +46,7 @@ def top_k(call: Call, x: Any, k: int, sorted: bool = True) -> list[Value]:
 def arctan2(call: Call, x1: Any, x2: Any) -> Value:
     """The angle of the point (x2, x1)."""
     y, x = together(call, x1, x2)
-    return functions.atan2(call.g, real(call, y), real(call, x))
+    return arithmetic.atan2(call.g, real(call, y), real(call, x))
 
 
 @operation("Isfinite")
@@ -61,5 +61,5 @@ def logarithm(call: Call, x: Any) -> Value:
     """The logarithm to the base 2 or 10."""
     g, value = call.g, real(call, x)
     base = 2 if call.layer.kind == "ops.Log2" else 10
-    exact = g("Mul", g("Log", functions.wide(g, value)), 1 / math.log(base))
+    exact = g("Mul", g("Log", arithmetic.wide(g, value)), 1 / math.log(base))
     return g.cast(exact, value.dtype)

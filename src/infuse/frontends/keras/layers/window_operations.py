@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.arrays import decompositions
-from infuse.frontends.arrays.array import applied
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.layers.convolutions import channels_back, channels_in_front
 from infuse.frontends.keras.layers.movement import interpolation as _modes
@@ -17,6 +15,8 @@ from infuse.frontends.keras.layers.pooling import adaptive_pool, pool
 from infuse.ir.graph import Value
 from infuse.ops.conversion import finite_limit
 from infuse.ops.quantization import limits
+from infuse.tracing.arrays import decompositions
+from infuse.tracing.arrays.array import applied
 
 
 def _pooled(build: Callable[[str, int], Any], kind: str) -> Operation:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from infuse.frontends.layout import same_padding
 from infuse.frontends.mindspore.calls import Call, primitive
 from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.layout import same_padding
 
 CHANNELS_SECOND: Final = ("NCHW", "NCDHW", 0, 14)
 """Layouts of images, as text or number, whose second axis is that of channels."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Item
-from infuse.frontends.loops import Body, branch, repeat, truth
 from infuse.frontends.paddle.calls import Call, operator
 from infuse.frontends.paddle.program import Reference, Region
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Item
+from infuse.tracing.loops import Body, branch, repeat, truth
 
 
 @operator("builtin.combine")

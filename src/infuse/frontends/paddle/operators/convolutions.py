@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse.errors import ModelFileError
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 from infuse.frontends.paddle.calls import Call, operator
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 
 _LAYOUTS = {"NCL": 0, "NCW": 0, "NCHW": 0, "NCDHW": 0, "AnyLayout": 0, "ANYLAYOUT": 0} | {
     "NLC": 1, "NWC": 1, "NHWC": 1, "NDHWC": 1

@@ -10,10 +10,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends import functions
-from infuse.frontends.importer import Importer
 from infuse.frontends.paddle.calls import Call, front, operator
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.semantics import arithmetic
 
 _SINGLE: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
@@ -89,11 +89,11 @@ def _exact(name: str, function: Callable[[Importer, Value], Value]) -> None:
     def build(call: Call) -> Value:
         x = call("x")
         dtype = dtypes.float32 if x.dtype.is_integer else x.dtype
-        return call.g.cast(function(call.g, functions.wide(call.g, x)), dtype)
+        return call.g.cast(function(call.g, arithmetic.wide(call.g, x)), dtype)
 
 
-_exact("expm1", functions.expm1)
-_exact("log1p", functions.log1p)
+_exact("expm1", arithmetic.expm1)
+_exact("log1p", arithmetic.log1p)
 _exact("log2", lambda g, x: g("Mul", g("Log", x), 1 / math.log(2)))
 _exact("log10", lambda g, x: g("Mul", g("Log", x), 1 / math.log(10)))
 
@@ -129,13 +129,13 @@ def equal_all(call: Call) -> Value:
 @operator("floor_divide")
 def floor_divide(call: Call) -> Value:
     """The quotient, rounded down."""
-    return functions.floor_quotient(call.g, *pair(call))
+    return arithmetic.floor_quotient(call.g, *pair(call))
 
 
 @operator("remainder")
 def remainder(call: Call) -> Value:
     """The rest of the quotient that is rounded down."""
-    return functions.floor_mod(call.g, *pair(call))
+    return arithmetic.floor_mod(call.g, *pair(call))
 
 
 @operator("fmax", "fmin")
@@ -316,4 +316,4 @@ def away(g: Importer, x: Value) -> Value:
 @operator("atan2")
 def atan2(call: Call) -> Value:
     """The angle of a point (y, x)."""
-    return functions.atan2(call.g, call("x"), call("y"))
+    return arithmetic.atan2(call.g, call("x"), call("y"))

@@ -6,9 +6,9 @@ import math
 from typing import Final
 
 from infuse import dtypes
-from infuse.frontends import functions
 from infuse.frontends.paddle.calls import Call, front, operator
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import ordering
 
 _KINDS: Final = {
     "sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin",
@@ -108,7 +108,7 @@ def argmax(call: Call) -> Value:
     if everything:
         x, axis = g("Reshape", x, g.ints(-1)), 0
     kind = "ArgMax" if call.operator.name == "argmax" else "ArgMin"
-    x = functions.ranked(g, x, kind)
+    x = ordering.ranked(g, x, kind)
     place = g(kind, x, axis=axis, keepdims=0 if everything else keep)
     if everything and keep:
         place = g("Reshape", place, g.ints(*[1] * rank))
@@ -162,7 +162,7 @@ def unique(call: Call) -> tuple[Value, ...]:
     if axes:
         values = g.several(4, "Unique", x, sorted=1, axis=int(axes[0]))
     else:
-        values = list(functions.distinct(g, x if x.rank == 1 else g("Reshape", x, g.ints(-1))))
+        values = list(ordering.distinct(g, x if x.rank == 1 else g("Reshape", x, g.ints(-1))))
     dtype = call.dtype() or dtypes.int64
     return (values[0], *(g.cast(value, dtype) for value in values[1:]))
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Item, Stored, Variable
-from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.frames import origin
 from infuse.frontends.tensorflow.regions import Ref
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Item, Stored, Variable
+from infuse.tracing.loops import branch, repeat, truth
 
 
 @operator("PartitionedCall", "StatefulPartitionedCall")

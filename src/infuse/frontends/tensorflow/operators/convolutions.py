@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 
 _LAST: Final = {4: "NHWC", 5: "NDHWC"}
 _FIRST: Final = {4: "NCHW", 5: "NCDHW"}

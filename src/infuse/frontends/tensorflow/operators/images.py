@@ -8,9 +8,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Array, Value
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 
 LARGEST: Final = 1 << 14
 """The size of an image that numbers of the model are made for."""

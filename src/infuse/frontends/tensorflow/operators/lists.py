@@ -8,13 +8,13 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Elements, Item
-from infuse.frontends.loops import zeros
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.tensors import shape_of
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Elements, Item
+from infuse.tracing.loops import zeros
 
 
 def _stated(call: Call, index: int) -> tuple[Dim | None, ...] | None:

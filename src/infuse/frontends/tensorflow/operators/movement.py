@@ -8,13 +8,13 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.items import Complex
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tensorflow.operators.convolutions import MOST_PLACES
 from infuse.frontends.tflite.builtins import blocks, indexing, movement
 from infuse.frontends.tflite.builtins.movement import axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.items import Complex
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 
 for _name, _handler in {
     "ExpandDims": movement.expand_dims, "Pack": movement.pack, "Unpack": movement.unpack,

@@ -10,13 +10,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends import error_functions, functions
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Complex, Item
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tensorflow.tensors import array_of
 from infuse.frontends.tflite.builtins import indexing, pointwise, units
 from infuse.ir.graph import Array, Value
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Complex, Item
+from infuse.tracing.semantics import arithmetic, special
 
 _SAME: Final = {
     "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh",
@@ -118,13 +118,13 @@ def constant(call: Call, elements: Array, name: str) -> Item:
 def _exact(function: Callable[[Importer, Value], Value]) -> Callable[[Call], Value]:
     def build(call: Call) -> Value:
         x = call.raw(0)
-        return call.g.cast(function(call.g, functions.wide(call.g, x)), x.dtype)
+        return call.g.cast(function(call.g, arithmetic.wide(call.g, x)), x.dtype)
 
     return build
 
 
 for _name, _function in {
-    "Log1p": functions.log1p, "Expm1": functions.expm1, "Erfc": error_functions.erfc
+    "Log1p": arithmetic.log1p, "Expm1": arithmetic.expm1, "Erfc": special.erfc
 }.items():  # fmt: skip
     operator(_name)(_exact(_function))
 
@@ -173,7 +173,7 @@ def ones_like(call: Call) -> Value:
 def truncated_div(call: Call) -> Value:
     """The quotient without its fraction; of integers it has none."""
     y = call.g("Div", call.raw(0), call.raw(1))
-    return functions.truncated(call.g, y) if y.dtype.is_float else y
+    return arithmetic.truncated(call.g, y) if y.dtype.is_float else y
 
 
 @operator("Mod", "TruncateMod")
@@ -185,7 +185,7 @@ def truncated_mod(call: Call) -> Value:
 @operator("LeftShift")
 def left_shift(call: Call) -> Value:
     """Integers with zeros behind their bits; one bit is left at least."""
-    return functions.shifted_within(call.g, call.raw(0), call.raw(1), "LEFT")
+    return arithmetic.shifted_within(call.g, call.raw(0), call.raw(1), "LEFT")
 
 
 def _guarded(build: Callable[[Call, Value, Value], Value], index: int) -> Callable[[Call], Value]:
@@ -207,7 +207,7 @@ operator("Xlogy")(_guarded(lambda call, x, y: call.g("Mul", x, call.g("Log", y))
 
 
 def _xlog1py(call: Call, x: Value, y: Value) -> Value:
-    logarithm = functions.log1p(call.g, functions.wide(call.g, y))
+    logarithm = arithmetic.log1p(call.g, arithmetic.wide(call.g, y))
     return call.g("Mul", x, call.g.cast(logarithm, x.dtype))
 
 

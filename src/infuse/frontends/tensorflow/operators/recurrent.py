@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.importer import Importer
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.importer import Importer
 
 
 def _lstm_step(

@@ -10,11 +10,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends import functions
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tflite.builtins import indexing, reductions
 from infuse.frontends.tflite.builtins.movement import axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import ordering
 
 for _name, _handler in {
     "Sum": reductions.reduced("ReduceSum"), "Mean": reductions.reduced("ReduceMean"),
@@ -36,7 +36,7 @@ def place(call: Call) -> Value:
     if x.dtype.is_bool:
         x = call.g.cast(x, dtypes.uint8)
     kind, axis = call.node.op, axis_of(call.one(1), x.rank)
-    x = functions.ranked(call.g, x, kind)
+    x = ordering.ranked(call.g, x, kind)
     return call.as_result(call.g(kind, x, axis=axis, keepdims=0))
 
 

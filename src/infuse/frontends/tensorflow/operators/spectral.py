@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.items import Complex
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Value
+from infuse.tracing.items import Complex
 
 
 def _along(call: Call, parts: Value, length: Any, axis: int, **kind: int) -> Value:

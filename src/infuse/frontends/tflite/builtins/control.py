@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
 from infuse.frontends.tflite.calls import Call, alike, builtin
 from infuse.frontends.tflite.model import Tensor
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
 
 
 def _close(g: Importer, values: Sequence[Value]) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 from infuse.frontends.tflite.calls import Call, builtin, parameters
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 
 _SAME, _VALID = 0, 1
 _ACTIVATION_LIMITS: Final[dict[int, tuple[float | None, float | None]]] = {

@@ -9,10 +9,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
 from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends import functions
 from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic
 
 _UNARY: Final = {
     "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "FLOOR": "Floor",
@@ -113,19 +113,19 @@ def floor_div(call: Call) -> Value:
     g, x, y = call.g, call.real(0), call.real(1)
     if x.dtype.is_float:
         return g("Floor", g("Div", x, y))
-    return functions.floor_quotient(g, x, y)
+    return arithmetic.floor_quotient(g, x, y)
 
 
 @builtin("FLOOR_MOD")
 def floor_mod(call: Call) -> Value:
     """The rest of the quotient that is rounded down: it has the sign of y."""
-    return functions.floor_mod(call.g, call.real(0), call.real(1))
+    return arithmetic.floor_mod(call.g, call.real(0), call.real(1))
 
 
 @builtin("ATAN2")
 def atan2(call: Call) -> Value:
     """The angle of the point (x, y); operand 0 is y."""
-    return functions.atan2(call.g, call.real(0), call.real(1))
+    return arithmetic.atan2(call.g, call.real(0), call.real(1))
 
 
 @builtin("BITWISE_XOR")
@@ -137,7 +137,7 @@ def bitwise_xor(call: Call) -> Value:
 @builtin("RIGHT_SHIFT")
 def right_shift(call: Call) -> Value:
     """Integers without their last bits, the sign kept; one bit is left at least."""
-    return functions.shifted_within(call.g, call.raw(0), call.raw(1), "RIGHT")
+    return arithmetic.shifted_within(call.g, call.raw(0), call.raw(1), "RIGHT")
 
 
 @builtin("PRELU")
@@ -173,7 +173,7 @@ def cast(call: Call) -> Value:
     if to == dtypes.complex64:
         return g.pad(g("Unsqueeze", g.cast(x, dtypes.float32), g.ints(-1)), x.rank, 0, 1)
     if x.dtype.is_float and to.is_integer:
-        return functions.saturated(g, x, to)
+        return arithmetic.saturated(g, x, to)
     return g.cast(x, to)
 
 

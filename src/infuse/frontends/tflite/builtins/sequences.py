@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
 from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.importer import Importer
 
 Step = Callable[[Importer, Sequence[Value], Value], tuple[Sequence[Value], Value]]
 """New states and the result, of states and the operand of one time."""

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.arrays import decompositions
-from infuse.frontends.arrays.array import Array, applied, lifted
-from infuse.frontends.arrays.creation import tril
-from infuse.frontends.arrays.elementwise import maximum, where
-from infuse.frontends.arrays.exponentials import matrix_exponential
-from infuse.frontends.arrays.manipulation import expand_dims
-from infuse.frontends.arrays.reduction import max
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.arrays import decompositions
+from infuse.tracing.arrays.array import Array, applied, lifted
+from infuse.tracing.arrays.creation import tril
+from infuse.tracing.arrays.elementwise import maximum, where
+from infuse.tracing.arrays.exponentials import matrix_exponential
+from infuse.tracing.arrays.manipulation import expand_dims
+from infuse.tracing.arrays.reduction import max
 
 _Function = Callable[[Array, Callable[[Array], Array]], Array]
 

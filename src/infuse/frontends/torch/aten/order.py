@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends import functions
 from infuse.frontends.torch.aten.ranking import sort
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
+from infuse.tracing.semantics import arithmetic
 
 
 def picked(g: TorchImporter, x: Value, place: Any, dim: int, keepdim: bool) -> tuple[Value, Value]:
@@ -82,7 +82,7 @@ def number_of_two(g: TorchImporter, x: Value, other: Value) -> Value:
 @aten("logaddexp")
 def logaddexp(g: TorchImporter, x: Value, other: Value) -> Value:
     """Log(e^x + e^other), without overflow."""
-    return functions.logaddexp(g, *g.tensors(x, other, dtype=g.dtype))
+    return arithmetic.logaddexp(g, *g.tensors(x, other, dtype=g.dtype))
 
 
 def running(
@@ -125,4 +125,4 @@ def running_logsumexp(g: TorchImporter, x: Value, dim: int) -> Value:
     if x.rank == 0:
         return x
     axis = axis_of(dim, x.rank)
-    return running(g, x, axis, lambda a, b: functions.logaddexp(g, a, b))
+    return running(g, x, axis, lambda a, b: arithmetic.logaddexp(g, a, b))

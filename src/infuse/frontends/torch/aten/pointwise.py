@@ -6,9 +6,9 @@ import math
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends import error_functions, functions
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic, special
 
 _FUNCTIONS: Final = {
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
@@ -148,14 +148,14 @@ def div(g: TorchImporter, x: Any, other: Any, *, rounding_mode: str | None = Non
 @aten("floor_divide")
 def floor_divide(g: TorchImporter, x: Any, other: Any) -> Value:
     """The quotient, rounded down."""
-    return g.cast(functions.floor_quotient(g, *g.operands(x, other)), g.dtype)
+    return g.cast(arithmetic.floor_quotient(g, *g.operands(x, other)), g.dtype)
 
 
 def truncated(g: TorchImporter, x: Value) -> Value:
     """Numbers without what stands behind the point."""
     if not x.dtype.is_float:
         return x
-    return functions.truncated(g, x)
+    return arithmetic.truncated(g, x)
 
 
 @aten("trunc", "fix")
@@ -188,7 +188,7 @@ def round_decimals(g: TorchImporter, x: Value, *, decimals: int = 0) -> Value:
 @aten("remainder")
 def remainder(g: TorchImporter, x: Any, other: Any) -> Value:
     """What is left of the quotient rounded down: it has the sign of `other`."""
-    return functions.floor_mod(g, *g.tensors(x, other, dtype=g.dtype))
+    return arithmetic.floor_mod(g, *g.tensors(x, other, dtype=g.dtype))
 
 
 @aten("fmod")
@@ -247,13 +247,13 @@ aten("log10")(_logarithm(10.0))
 @aten("log1p", "special_log1p")
 def log1p(g: TorchImporter, x: Value) -> Value:
     """Log(1 + x), without loss near 0."""
-    return g.cast(functions.log1p(g, _wide(g, x)), g.dtype)
+    return g.cast(arithmetic.log1p(g, _wide(g, x)), g.dtype)
 
 
 @aten("expm1", "special_expm1")
 def expm1(g: TorchImporter, x: Value) -> Value:
     """Exp(x) - 1, without loss near 0."""
-    return g.cast(functions.expm1(g, _wide(g, x)), g.dtype)
+    return g.cast(arithmetic.expm1(g, _wide(g, x)), g.dtype)
 
 
 @aten("exp2", "special_exp2")
@@ -266,7 +266,7 @@ def exp2(g: TorchImporter, x: Value) -> Value:
 @aten("erfc", "special_erfc")
 def erfc(g: TorchImporter, x: Value) -> Value:
     """1 - erf(x)."""
-    return g.cast(error_functions.erfc(g, _wide(g, x)), g.dtype)
+    return g.cast(special.erfc(g, _wide(g, x)), g.dtype)
 
 
 @aten("atan2", "arctan2")
@@ -291,7 +291,7 @@ def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
 @aten("hypot")
 def hypot(g: TorchImporter, x: Value, other: Value) -> Value:
     """The length of the vector (x, other)."""
-    return g.cast(functions.hypot(g, *g.operands(x, other, steps=True)), g.dtype)
+    return g.cast(arithmetic.hypot(g, *g.operands(x, other, steps=True)), g.dtype)
 
 
 @aten("clamp", "clip")

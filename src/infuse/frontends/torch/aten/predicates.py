@@ -7,9 +7,9 @@ from typing import Any, Final
 import ml_dtypes
 
 from infuse import dtypes
-from infuse.frontends import functions
 from infuse.frontends.torch.calls import TorchImporter, aten, promoted
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic
 
 _COMPARED: Final = {
     "eq": "Equal", "lt": "Less", "gt": "Greater", "le": "LessOrEqual", "ge": "GreaterOrEqual",
@@ -138,7 +138,7 @@ def right_shift(g: TorchImporter, x: Any, other: Any) -> Value:
 def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
     """Bits of integers moved; all of them where the count is no place in them."""
     a, b = g.tensors(x, other, dtype=promoted(x, other))
-    return functions.shifted(g, a, b, direction)
+    return arithmetic.shifted(g, a, b, direction)
 
 
 @aten("isin")

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends import functions
 from infuse.frontends.torch.aten.indexing import gather
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import ordering
 
 _END: Final = sys.maxsize
 
@@ -103,7 +103,7 @@ def unique(
     nothing in place of what is not asked for.
     """
     wide = g.cast(x, dtypes.uint8) if x.dtype.is_bool else x
-    values, _, inverse, counts = functions.distinct(g, g.shaped(wide, -1))
+    values, _, inverse, counts = ordering.distinct(g, g.shaped(wide, -1))
     none = g.constant(np.zeros(0, np.int64))
     places = g("Reshape", inverse, g("Shape", x), allowzero=1) if return_inverse else none
     return [g.cast(values, x.dtype), places, counts if return_counts else none]

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.functions import floor_quotient
 from infuse.frontends.torch.aten.pointwise import truncated
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.semantics.arithmetic import floor_quotient
 
 _ARITHMETIC: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "add": (operator.add, "Add"),

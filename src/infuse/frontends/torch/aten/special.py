@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends import error_functions, functions, special_functions
-from infuse.frontends.arrays.array import applied
-from infuse.frontends.arrays.floats import nextafter as next_number
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.arrays.array import applied
+from infuse.tracing.arrays.floats import nextafter as next_number
+from infuse.tracing.semantics import arithmetic, special
 
 _Function = Callable[[TorchImporter, Value], Value]
 
@@ -22,16 +22,12 @@ def _exact(function: _Function) -> Any:
     return lambda g, x: g.cast(function(g, g.cast(x, dtypes.float64)), g.dtype)
 
 
-aten("lgamma", "special_gammaln")(_exact(special_functions.lgamma))
-aten("special_erfcx")(_exact(error_functions.erfcx))
-aten("special_ndtri")(_exact(error_functions.ndtri))
+aten("lgamma", "special_gammaln")(_exact(special.lgamma))
+aten("special_erfcx")(_exact(special.erfcx))
+aten("special_ndtri")(_exact(special.ndtri))
 for _order in (0, 1):
-    aten(f"special_i{_order}", *["i0"][_order:])(
-        _exact(partial(special_functions.bessel_i, order=_order))
-    )
-    aten(f"special_i{_order}e")(
-        _exact(partial(special_functions.bessel_i, order=_order, scaled=True))
-    )
+    aten(f"special_i{_order}", *["i0"][_order:])(_exact(partial(special.bessel_i, order=_order)))
+    aten(f"special_i{_order}e")(_exact(partial(special.bessel_i, order=_order, scaled=True)))
 
 
 @aten("erfinv", "special_erfinv")
@@ -39,7 +35,7 @@ def erfinv(g: TorchImporter, x: Value) -> Value:
     """The number whose erf is x."""
     if g.dtype == dtypes.float64:
         raise g.unsupported("erfinv in float64, to which the polynomials are not exact,")
-    return g.cast(special_functions.erf_inv(g, g.cast(x, dtypes.float64)), g.dtype)
+    return g.cast(special.erf_inv(g, g.cast(x, dtypes.float64)), g.dtype)
 
 
 @aten("digamma", "special_digamma", "special_psi")
@@ -48,7 +44,7 @@ def digamma(g: TorchImporter, x: Value) -> Value:
     wide = g.cast(x, dtypes.float64)
     zero = g.number(0, wide.dtype)
     y = g("Where", g("Equal", wide, zero), g("Neg", g("Reciprocal", wide)),
-          special_functions.digamma(g, wide))  # fmt: skip
+          special.digamma(g, wide))  # fmt: skip
     return g.cast(y, g.dtype)
 
 
@@ -59,7 +55,7 @@ def polygamma(g: TorchImporter, n: int, x: Value) -> Value:
         return digamma(g, x)
     if n > 1:
         raise g.unsupported(f"polygamma of order {n}, which needs Hurwitz's zeta function,")
-    return g.cast(special_functions.trigamma(g, g.cast(x, dtypes.float64)), g.dtype)
+    return g.cast(special.trigamma(g, g.cast(x, dtypes.float64)), g.dtype)
 
 
 @aten("mvlgamma", "special_multigammaln")
@@ -68,7 +64,7 @@ def mvlgamma(g: TorchImporter, x: Value, p: int) -> Value:
     wide = g.cast(x, dtypes.float64)
     y = g.number(p * (p - 1) / 4 * math.log(math.pi), wide.dtype)
     for place in range(p):
-        y = g("Add", y, special_functions.lgamma(g, g("Sub", wide, place / 2)))
+        y = g("Add", y, special.lgamma(g, g("Sub", wide, place / 2)))
     return g.cast(y, g.dtype)
 
 
@@ -76,7 +72,7 @@ def _times_logarithm(near_one: bool) -> Any:
     def build(g: TorchImporter, x: Any, other: Any) -> Value:
         a, b = g.tensors(x, other, dtype=g.dtype)
         wide = g.cast(b, dtypes.float64 if b.dtype.bits >= 32 else dtypes.float32)
-        logarithm = functions.log1p(g, wide) if near_one else g("Log", wide)
+        logarithm = arithmetic.log1p(g, wide) if near_one else g("Log", wide)
         zero = g.number(0, a.dtype)
         y = g("Where", g("Equal", a, zero), zero, g("Mul", a, g.cast(logarithm, a.dtype)))
         return g("Where", g("IsNaN", b), b, y)
@@ -129,7 +125,7 @@ def heaviside(g: TorchImporter, x: Value, values: Value) -> Value:
 def logaddexp2(g: TorchImporter, x: Value, other: Value) -> Value:
     """The logarithm to the base 2 of 2^x + 2^other."""
     wide = (g("Mul", g.cast(v, dtypes.float64), math.log(2)) for v in (x, other))
-    return g.cast(g("Mul", functions.logaddexp(g, *wide), 1 / math.log(2)), g.dtype)
+    return g.cast(g("Mul", arithmetic.logaddexp(g, *wide), 1 / math.log(2)), g.dtype)
 
 
 # -- parts of floats -------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.control import loop
-from infuse.frontends.arrays.creation import eye
-from infuse.frontends.arrays.elementwise import FUNCTIONS, where
-from infuse.frontends.arrays.elimination import stacked
-from infuse.frontends.arrays.linear import matmul
-from infuse.frontends.arrays.reduction import max, sum
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.control import loop
+from infuse.tracing.arrays.creation import eye
+from infuse.tracing.arrays.elementwise import FUNCTIONS, where
+from infuse.tracing.arrays.elimination import stacked
+from infuse.tracing.arrays.linear import matmul
+from infuse.tracing.arrays.reduction import max, sum
 
 _NEAR: Final = {4: 3.0, 8: 1.0}
 """The norms, by bytes of an element, up to which the polynomial is exact."""

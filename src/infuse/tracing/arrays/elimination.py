@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, Complex, lifted, node
-from infuse.frontends.arrays.control import loop
-from infuse.frontends.arrays.creation import arange, eye, zeros_like
-from infuse.frontends.arrays.elementwise import FUNCTIONS, where
-from infuse.frontends.arrays.indexing import take_along_axis
-from infuse.frontends.arrays.manipulation import expand_dims
-from infuse.frontends.arrays.parts import conj, real
-from infuse.frontends.arrays.reduction import all, any, argmax, max, sum
-from infuse.frontends.arrays.sizes import listed
+from infuse.tracing.arrays.array import Array, Complex, lifted, node
+from infuse.tracing.arrays.control import loop
+from infuse.tracing.arrays.creation import arange, eye, zeros_like
+from infuse.tracing.arrays.elementwise import FUNCTIONS, where
+from infuse.tracing.arrays.indexing import take_along_axis
+from infuse.tracing.arrays.manipulation import expand_dims
+from infuse.tracing.arrays.parts import conj, real
+from infuse.tracing.arrays.reduction import all, any, argmax, max, sum
+from infuse.tracing.arrays.sizes import listed
 
 
 def adjoint(x: Array) -> Array:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-import infuse.frontends.arrays.namespace  # noqa: F401  gives arrays their operators
+import infuse.tracing.arrays.namespace  # noqa: F401  gives arrays their operators
 from infuse.errors import OptionError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, Complex, dtype_of, lifted, tracing
-from infuse.frontends.importer import Importer
-from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
+from infuse.tracing.arrays.array import Array, Complex, dtype_of, lifted, tracing
+from infuse.tracing.importer import Importer
+from infuse.tracing.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ import numpy as np
 from infuse.budgets import check_time, spend
 from infuse.dtypes import DType
 from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
-from infuse.frontends.sizes import Sizes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.building import GraphBuilder
+from infuse.tracing.sizes import Sizes
 
 Self = TypeVar("Self", bound="Importer")
 Entry = TypeVar("Entry")

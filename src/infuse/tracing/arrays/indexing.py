@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
-from infuse.frontends.arrays.manipulation import broadcast_arrays, expand_dims, reshape, squeeze
-from infuse.frontends.arrays.operators import OPERATORS
-from infuse.frontends.arrays.sizes import axis_of, listed
+from infuse.tracing.arrays.array import Array, lifted, node, source_line
+from infuse.tracing.arrays.manipulation import broadcast_arrays, expand_dims, reshape, squeeze
+from infuse.tracing.arrays.operators import OPERATORS
+from infuse.tracing.arrays.sizes import axis_of, listed
 
 _FAR = np.iinfo(np.int64).max
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, node, source_line
+from infuse.tracing.arrays.array import Array, importer, lifted, node, source_line
 
 
 def listed(sizes: Any) -> Array:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends import functions
-from infuse.frontends.arrays.array import (
+from infuse.tracing.arrays.array import (
     Array,
     Complex,
     built,
@@ -18,9 +17,10 @@ from infuse.frontends.arrays.array import (
     source_line,
     together,
 )
-from infuse.frontends.arrays.elementwise import abs as absolute, floating, isnan, maximum
-from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
-from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+from infuse.tracing.arrays.elementwise import abs as absolute, floating, isnan, maximum
+from infuse.tracing.arrays.manipulation import concat, expand_dims, reshape
+from infuse.tracing.arrays.sizes import axes_of, axis_of, listed
+from infuse.tracing.semantics import ordering
 
 Axis = int | tuple[int, ...] | None
 
@@ -246,7 +246,7 @@ def _unique(x: Array, count: int) -> list[Array]:
     flat = reshape(x, (-1,))
     if isinstance(flat, Complex):
         return nodes(count, "Unique", flat, sorted=1)
-    return built(functions.distinct, flat)[:count]
+    return built(ordering.distinct, flat)[:count]
 
 
 def unique_values(x: Array, /) -> Array:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, Complex, lifted, node, require_device, source_line
-from infuse.frontends.arrays.elementwise import floating
-from infuse.frontends.arrays.manipulation import expand_dims, roll, squeeze, stack
-from infuse.frontends.arrays.parts import conj, imag, real
-from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+from infuse.tracing.arrays.array import Array, Complex, lifted, node, require_device, source_line
+from infuse.tracing.arrays.elementwise import floating
+from infuse.tracing.arrays.manipulation import expand_dims, roll, squeeze, stack
+from infuse.tracing.arrays.parts import conj, imag, real
+from infuse.tracing.arrays.sizes import axes_of, axis_of, listed
 
 __all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft"]
 __all__ += ["irfft", "irfftn", "rfft", "rfftfreq", "rfftn"]

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, Complex, lifted, node, source_line, together
-from infuse.frontends.arrays.creation import eye
-from infuse.frontends.arrays.elementwise import (
+from infuse.tracing.arrays.array import Array, Complex, lifted, node, source_line, together
+from infuse.tracing.arrays.creation import eye
+from infuse.tracing.arrays.elementwise import (
     FUNCTIONS,
     abs as absolute,
     floating,
     maximum,
     where,
 )
-from infuse.frontends.arrays.elimination import (
+from infuse.tracing.arrays.elimination import (
     adjoint,
     cholesky_factor,
     eliminated,
@@ -30,11 +30,11 @@ from infuse.frontends.arrays.elimination import (
     stacked,
     unitary,
 )
-from infuse.frontends.arrays.jacobi import eigen, singular
-from infuse.frontends.arrays.linear import diagonal, matmul, vector_norm
-from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims, squeeze
-from infuse.frontends.arrays.reduction import max, min, prod, sum
-from infuse.frontends.arrays.sizes import joint_sizes
+from infuse.tracing.arrays.jacobi import eigen, singular
+from infuse.tracing.arrays.linear import diagonal, matmul, vector_norm
+from infuse.tracing.arrays.manipulation import broadcast_to, expand_dims, squeeze
+from infuse.tracing.arrays.reduction import max, min, prod, sum
+from infuse.tracing.arrays.sizes import joint_sizes
 
 __all__ = ["cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_norm", "matrix_power"]
 __all__ += ["matrix_rank", "pinv", "qr", "slogdet", "solve", "svd", "svdvals"]

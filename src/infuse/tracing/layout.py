@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.importer import Importer
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
+from infuse.tracing.importer import Importer
 
 POINTWISE: Final = frozenset(
     [

@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, require_device, source_line
+from infuse.tracing.arrays.array import Array, require_device, source_line
 
 _SIGNED: Final = ("int8", "int16", "int32", "int64")
 _UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")

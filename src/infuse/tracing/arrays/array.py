@@ -15,9 +15,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
-from infuse.frontends.arrays.operators import OPERATORS, Operators
-from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
+from infuse.tracing.arrays.operators import OPERATORS, Operators
+from infuse.tracing.importer import Importer
 
 _INNER: Final = (str(Path(__file__).parent), str(Path(__file__).parents[2] / "processing"))
 """Where the code of array functions and building blocks lies, which no program wrote."""

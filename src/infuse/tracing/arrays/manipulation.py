@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
-from infuse.frontends.arrays.sizes import axes_of, axis_of, joint_sizes, listed
+from infuse.tracing.arrays.array import Array, lifted, node, nodes, source_line, together
+from infuse.tracing.arrays.sizes import axes_of, axis_of, joint_sizes, listed
 
 
 def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:

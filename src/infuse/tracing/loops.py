@@ -9,11 +9,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
-from infuse.frontends.items import Elements, Item, alike, flat
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType, Type
+from infuse.tracing.importer import Importer
+from infuse.tracing.items import Elements, Item, alike, flat
 
 Body = Callable[[Importer, list[Item]], list[Item]]
 """Makes results of operands, with an importer."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, Complex, lifted, node
-from infuse.frontends.arrays.control import loop
-from infuse.frontends.arrays.elementwise import (
+from infuse.tracing.arrays.array import Array, Complex, lifted, node
+from infuse.tracing.arrays.control import loop
+from infuse.tracing.arrays.elementwise import (
     FUNCTIONS,
     copysign,
     isfinite,
@@ -20,10 +20,10 @@ from infuse.frontends.arrays.elementwise import (
     minimum,
     where,
 )
-from infuse.frontends.arrays.floats import atan2, hypot, log1p
-from infuse.frontends.arrays.operators import OPERATORS
-from infuse.frontends.arrays.parts import parts_of, rule
-from infuse.frontends.arrays.reduction import any
+from infuse.tracing.arrays.floats import atan2, hypot, log1p
+from infuse.tracing.arrays.operators import OPERATORS
+from infuse.tracing.arrays.parts import parts_of, rule
+from infuse.tracing.arrays.reduction import any
 
 
 def _turned(z: Complex) -> Complex:

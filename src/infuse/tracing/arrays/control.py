@@ -9,9 +9,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, Complex, importer, lifted, source_line, tracing
-from infuse.frontends.importer import Importer
 from infuse.ir.types import TensorType
+from infuse.tracing.arrays.array import Array, Complex, importer, lifted, source_line, tracing
+from infuse.tracing.importer import Importer
 
 State = tuple[Any, ...]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.control import loop
-from infuse.frontends.arrays.creation import arange, eye
-from infuse.frontends.arrays.elementwise import abs, maximum, where
-from infuse.frontends.arrays.elimination import (
+from infuse.tracing.arrays.array import Array, lifted, node
+from infuse.tracing.arrays.control import loop
+from infuse.tracing.arrays.creation import arange, eye
+from infuse.tracing.arrays.elementwise import abs, maximum, where
+from infuse.tracing.arrays.elimination import (
     adjoint,
     in_range,
     least,
@@ -27,11 +27,11 @@ from infuse.frontends.arrays.elimination import (
     unitary,
     upright,
 )
-from infuse.frontends.arrays.indexing import take_along_axis
-from infuse.frontends.arrays.manipulation import concat
-from infuse.frontends.arrays.parts import conj, real
-from infuse.frontends.arrays.reduction import any, argsort, sum
-from infuse.frontends.arrays.sizes import listed
+from infuse.tracing.arrays.indexing import take_along_axis
+from infuse.tracing.arrays.manipulation import concat
+from infuse.tracing.arrays.parts import conj, real
+from infuse.tracing.arrays.reduction import any, argsort, sum
+from infuse.tracing.arrays.sizes import listed
 
 _FAR = np.iinfo(np.int64).max
 _SHARE = 0.1

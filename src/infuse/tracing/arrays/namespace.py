@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays import complexes, decompositions, fourier, linear  # noqa: F401  rules of complex numbers
-from infuse.frontends.arrays.array import (
+from infuse.tracing.arrays import complexes, decompositions, fourier, linear  # noqa: F401  rules of complex numbers
+from infuse.tracing.arrays.array import (
     Array,
     source_line,
 )
-from infuse.frontends.arrays.creation import (
+from infuse.tracing.arrays.creation import (
     arange,
     asarray,
     empty,
@@ -32,12 +32,12 @@ from infuse.frontends.arrays.creation import (
     zeros,
     zeros_like,
 )
-from infuse.frontends.arrays.elementwise import FUNCTIONS
-from infuse.frontends.arrays.indexing import (
+from infuse.tracing.arrays.elementwise import FUNCTIONS
+from infuse.tracing.arrays.indexing import (
     take,
     take_along_axis,
 )
-from infuse.frontends.arrays.inspection import (
+from infuse.tracing.arrays.inspection import (
     __array_namespace_info__,
     can_cast,
     finfo,
@@ -46,13 +46,13 @@ from infuse.frontends.arrays.inspection import (
     isdtype,
     result_type,
 )
-from infuse.frontends.arrays.linear import (
+from infuse.tracing.arrays.linear import (
     einsum,
     matmul,
     tensordot,
     vecdot,
 )
-from infuse.frontends.arrays.manipulation import (
+from infuse.tracing.arrays.manipulation import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
@@ -70,8 +70,8 @@ from infuse.frontends.arrays.manipulation import (
     tile,
     unstack,
 )
-from infuse.frontends.arrays.parts import conj, imag, real
-from infuse.frontends.arrays.reduction import (
+from infuse.tracing.arrays.parts import conj, imag, real
+from infuse.tracing.arrays.reduction import (
     all,
     any,
     argmax,

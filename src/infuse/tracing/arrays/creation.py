@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, require_device, source_line, together
-from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims, reshape
-from infuse.frontends.arrays.sizes import listed
+from infuse.tracing.arrays.array import Array, lifted, node, require_device, source_line, together
+from infuse.tracing.arrays.manipulation import broadcast_to, expand_dims, reshape
+from infuse.tracing.arrays.sizes import listed
 
 Device = str | None
 
@@ -25,7 +25,7 @@ def asarray(
     if copy is False and not is_same:
         raise UnsupportedOperatorError("this array has to be made anew", where=source_line())
     if isinstance(obj, (list, tuple)) and _has_arrays(obj):
-        from infuse.frontends.arrays.manipulation import stack
+        from infuse.tracing.arrays.manipulation import stack
 
         result = stack([asarray(entry, dtype=dtype) for entry in obj])
         return result if dtype is None else result.astype(dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import (
+from infuse.tracing.arrays.array import (
     COMPLEX,
     Array,
     Complex,
@@ -19,11 +19,11 @@ from infuse.frontends.arrays.array import (
     nodes,
     source_line,
 )
-from infuse.frontends.arrays.control import scan
-from infuse.frontends.arrays.elementwise import where
-from infuse.frontends.arrays.floats import hypot
-from infuse.frontends.arrays.manipulation import moveaxis
-from infuse.frontends.arrays.sizes import axes_of
+from infuse.tracing.arrays.control import scan
+from infuse.tracing.arrays.elementwise import where
+from infuse.tracing.arrays.floats import hypot
+from infuse.tracing.arrays.manipulation import moveaxis
+from infuse.tracing.arrays.sizes import axes_of
 
 Rule = Callable[..., Any]
 

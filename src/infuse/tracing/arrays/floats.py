@@ -10,8 +10,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.frontends import functions
-from infuse.frontends.arrays.array import (
+from infuse.ir.graph import Value
+from infuse.tracing.arrays.array import (
     Array,
     Complex,
     built,
@@ -20,7 +20,7 @@ from infuse.frontends.arrays.array import (
     source_line,
     together,
 )
-from infuse.frontends.arrays.elementwise import (
+from infuse.tracing.arrays.elementwise import (
     abs,
     copysign,
     floating,
@@ -28,7 +28,7 @@ from infuse.frontends.arrays.elementwise import (
     public,
     where,
 )
-from infuse.ir.graph import Value
+from infuse.tracing.semantics import arithmetic
 
 
 @public
@@ -46,7 +46,7 @@ def log1p(x: Any, /) -> Array:
     array = floating(x)
     if isinstance(array, Complex):
         return node("Log1p", array)  # only complex numbers have this kind: parts of other nodes
-    return _of(functions.log1p, array)
+    return _of(arithmetic.log1p, array)
 
 
 @public
@@ -65,7 +65,7 @@ def log10(x: Any, /) -> Array:
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(e^x1 + e^x2), without overflow."""
     a, b = (floating(x) for x in together(x1, x2))
-    return _of(functions.logaddexp, a, b)
+    return _of(arithmetic.logaddexp, a, b)
 
 
 @public
@@ -74,14 +74,14 @@ def hypot(x1: Any, x2: Any, /) -> Array:
     a, b = (floating(x) for x in together(x1, x2))
     if isinstance(a, Complex):
         raise TypeMismatchError("hypot is of real numbers", where=source_line())
-    return _of(functions.hypot, a, b)
+    return _of(arithmetic.hypot, a, b)
 
 
 @public
 def atan2(x1: Any, x2: Any, /) -> Array:
     """The angle of the point (x2, x1)."""
     y, x = (floating(v) for v in together(x1, x2))
-    return _of(functions.atan2, y, x)
+    return _of(arithmetic.atan2, y, x)
 
 
 @public

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node, together
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.elementwise import abs as absolute, floating, maximum
-from infuse.frontends.arrays.manipulation import matrix_transpose, permute_dims, reshape
-from infuse.frontends.arrays.parts import conj
-from infuse.frontends.arrays.reduction import max, min, sum
-from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+from infuse.tracing.arrays.array import Array, lifted, node, together
+from infuse.tracing.arrays.creation import arange
+from infuse.tracing.arrays.elementwise import abs as absolute, floating, maximum
+from infuse.tracing.arrays.manipulation import matrix_transpose, permute_dims, reshape
+from infuse.tracing.arrays.parts import conj
+from infuse.tracing.arrays.reduction import max, min, sum
+from infuse.tracing.arrays.sizes import axes_of, axis_of, listed
 
 __all__ = ["cross", "diagonal", "einsum", "matmul", "matrix_transpose", "outer", "tensordot"]
 __all__ += ["trace", "vecdot", "vector_norm"]

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import TypeMismatchError
-from infuse.frontends import functions
-from infuse.frontends.arrays.array import (
+from infuse.tracing.arrays.array import (
     Array,
     are_sizes,
     built,
@@ -19,7 +18,8 @@ from infuse.frontends.arrays.array import (
     source_line,
     together,
 )
-from infuse.frontends.arrays.operators import OPERATORS
+from infuse.tracing.arrays.operators import OPERATORS
+from infuse.tracing.semantics import arithmetic
 
 _UNARY: Final = {
     "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
@@ -144,7 +144,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
         return where(b == 0, ratio, near)
 
     def quotient(x: Array, y: Array) -> Array:
-        return built(lambda g, *values: [functions.floor_quotient(g, *values)], x, y)[0]
+        return built(lambda g, *values: [arithmetic.floor_quotient(g, *values)], x, y)[0]
 
     return quotient(a, b) if are_sizes(x1, x2) else _or_nothing(quotient, a, b)
 
@@ -325,7 +325,7 @@ def _numbers(x1: Any, x2: Any) -> list[Array]:
 
 def _shifted(x1: Any, x2: Any, direction: str) -> Array:
     a, b = together(x1, x2)
-    return built(lambda g, x, y: [functions.shifted(g, x, y, direction)], a, b)[0]
+    return built(lambda g, x, y: [arithmetic.shifted(g, x, y, direction)], a, b)[0]
 
 
 OPERATORS.update(
