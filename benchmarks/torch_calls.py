@@ -20,10 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from infuse.dtypes import DType, by_numpy
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.frontends.torch.archive import DTYPES
-from infuse.frontends.torch.calls import Complex, Meta, TorchImporter, part_type
 from infuse.frontends.torch.reader import PLACEMENT, is_read
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.aten.calls import Complex, Meta, TorchImporter, part_type
 
 DTYPES_BY_NAME: Final = {dtype.name: dtype for dtype in DTYPES.values()}
 RANDOM: Final = ("rand", "bernoulli", "empty", "new_empty", "multinomial", "normal", "dropout")

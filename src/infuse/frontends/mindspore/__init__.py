@@ -1,7 +1,7 @@
 """Models of MindSpore: MindIR files (`.mindir`), read without MindSpore.
 
 MindSpore names what its models compute much as torch does, so that most primitives are built as
-torch's operators are (`frontends/torch/aten`), with the element types that the file gives for
+torch's operators are (`tracing/aten`), with the element types that the file gives for
 results. Graphs that call each other become branches and loops; monads and what they order are
 left out, and models with side effects, such as assignments of parameters, are refused.
 """

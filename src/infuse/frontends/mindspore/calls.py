@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-import infuse.frontends.torch.aten  # noqa: F401  registers torch's operators
+import infuse.tracing.aten  # noqa: F401  registers torch's operators
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.mindspore.items import MONAD, Item, describe, tensor
 from infuse.frontends.mindspore.tensors import TYPE_IDS
-from infuse.frontends.torch.calls import TorchImporter, handler_of
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, handler_of
 from infuse.tracing.importer import registered
 
 Handler = Callable[["Call"], Any]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter
 
 Item = Any
 """A value, a number, text, None, an element type, a list of items, or one of the classes here."""

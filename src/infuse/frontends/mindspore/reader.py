@@ -12,8 +12,8 @@ from infuse.frontends.mindspore.model import Model, short
 from infuse.frontends.mindspore.scopes import CONTROL, Frame, Run
 from infuse.frontends.mindspore.tensors import dtype_of
 from infuse.frontends.tensorflow.building import tidy
-from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Graph
+from infuse.tracing.aten.calls import TorchImporter
 from infuse.tracing.importer import free_name, require_all
 
 _UNKNOWN_RANK = -2

@@ -22,9 +22,9 @@ from infuse.frontends.mindspore.items import (
 )
 from infuse.frontends.mindspore.model import FIRST_ONLY, GraphOf, Model, Node
 from infuse.frontends.mindspore.tensors import metas_of
-from infuse.frontends.torch.calls import Meta, TorchImporter
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import Meta, TorchImporter
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import flat
 from infuse.tracing.loops import branch, repeat, truth

@@ -13,8 +13,8 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.files import ExternalFiles
 from infuse.frontends.mindspore.items import MONAD, Closure, Item
-from infuse.frontends.torch.calls import Meta
 from infuse.ir.graph import Array, constant
+from infuse.tracing.aten.calls import Meta
 
 DTYPES: Final = {
     1: dtypes.float32, 2: dtypes.uint8, 3: dtypes.int8, 4: dtypes.uint16, 5: dtypes.int16,

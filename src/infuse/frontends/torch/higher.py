@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.aten.calls import TorchImporter
 
 Arguments = Sequence[Mapping[str, Any]]
 

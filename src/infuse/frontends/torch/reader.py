@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-import infuse.frontends.torch.aten  # noqa: F401  registers the operators
+import infuse.tracing.aten  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.torch.archive import PT2, dtype_of
-from infuse.frontends.torch.calls import Complex, Meta, TorchImporter, handler_of, part_type
 from infuse.frontends.torch.higher import HIGHER
 from infuse.frontends.torch.inplace import Sharing, functional
 from infuse.frontends.torch.symbols import size_text
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
+from infuse.tracing.aten.calls import Complex, Meta, TorchImporter, handler_of, part_type
 from infuse.tracing.importer import require_all
 from infuse.tracing.sizes import Sizes
 

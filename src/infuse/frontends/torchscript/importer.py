@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Graph, Operator, Value, constant
+from infuse.tracing.aten.calls import TorchImporter
 from infuse.tracing.folding import computed
 
 _SMALL: Final = 1 << 10

@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.calls import handler_of
 from infuse.frontends.torch.reader import PLACEMENT
 from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.overloads import overload_of
@@ -26,6 +25,7 @@ from infuse.frontends.torchscript.values import (
 )
 from infuse.frontends.torchscript.views import PERHAPS, RESHAPING, SAME, SPLITS, VIEWS, split_writer
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import handler_of
 
 LISTS: Final = frozenset([*SPLITS, "meshgrid", "broadcast_tensors", "nonzero_numpy", "where"])
 """Operators whose results are a list, not a tuple."""

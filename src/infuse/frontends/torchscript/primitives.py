@@ -10,13 +10,13 @@ from typing import Any
 import infuse.frontends.torchscript.tensors  # noqa: F401  registers its entries
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.pickles import Member
-from infuse.frontends.torch.calls import TABLE
 from infuse.frontends.torchscript import numbers, operators
 from infuse.frontends.torchscript.lists import of_lists
 from infuse.frontends.torchscript.operators import World, is_tensor
 from infuse.frontends.torchscript.registry import PRIMITIVES
 from infuse.frontends.torchscript.values import List, Undecided
 from infuse.frontends.torchscript.views import SAME
+from infuse.tracing.aten.calls import TABLE
 
 
 def apply(world: World, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import infuse.frontends.torch.aten  # noqa: F401  registers the operators
+import infuse.tracing.aten  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InputError, ModelFileError, OptionError, UnsupportedOperatorError
 from infuse.frontends.pickles import StoredTensor

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.calls import TorchImporter
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter
 
 CLOCK: Final = itertools.count(1)
 """Numbers that tell what was made before what."""

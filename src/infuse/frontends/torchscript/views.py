@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.torch.calls import TorchImporter, axes_of, axis_of, handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, axes_of, axis_of, handler_of
 
 Write = Callable[..., Value]
 """A function of the importer, the whole tensor, the new part, and the operator's arguments."""

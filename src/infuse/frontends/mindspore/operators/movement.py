@@ -10,8 +10,8 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.mindspore.calls import Call, primitive, shared
 from infuse.frontends.mindspore.operators.linear import check_layout
-from infuse.frontends.torch.calls import axis_of, handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import axis_of, handler_of
 
 shared("GatherD", "gather", "0", "1", "2")
 shared("Stack", "stack", "0", "@axis")

@@ -7,8 +7,8 @@ from typing import Any
 from infuse.errors import ModelFileError
 from infuse.frontends.mindspore.calls import Call, primitive
 from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
-from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import handler_of
 
 
 @primitive("BatchNorm", "FusedBatchNorm", "BatchNormWithActivation")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from infuse.frontends.mindspore.calls import Call, primitive, shared
 from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
-from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import handler_of
 
 shared("MaskedFill", "masked_fill", "0", "1", "2")
 

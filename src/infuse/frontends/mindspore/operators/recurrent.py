@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from infuse.frontends.mindspore.calls import Call, primitive
-from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import handler_of
 
 _GATES: Final = 4
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.frontends.mindspore.calls import Call, primitive
-from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import handler_of
 
 _KINDS: Final = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 

@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten
 from infuse.tracing.semantics import arithmetic, special
 
 _FUNCTIONS: Final = {

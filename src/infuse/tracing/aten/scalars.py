@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import truncated
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.pointwise import truncated
 from infuse.tracing.semantics.arithmetic import floor_quotient
 
 _ARITHMETIC: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {

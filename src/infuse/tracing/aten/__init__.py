@@ -1,4 +1,6 @@
-"""The operators of torch, by subject; importing this registers them all."""
+"""The operators of torch, by subject, as PyTorch, TorchScript and MindSpore call them; importing
+this registers them all.
+"""
 
 import importlib
 import pkgutil

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten, axes_of, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axes_of, axis_of
 
 
 @aten("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy", "_reshape_alias")

@@ -7,8 +7,8 @@ from typing import Any, Final
 import ml_dtypes
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten, promoted
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, promoted
 from infuse.tracing.semantics import arithmetic
 
 _COMPARED: Final = {

@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten, each
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, each
 
 _MODES: Final = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

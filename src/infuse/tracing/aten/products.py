@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import mul, scaled
-from infuse.frontends.torch.calls import TorchImporter, aten, each
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, each
+from infuse.tracing.aten.pointwise import mul, scaled
 
 
 def convolution(

@@ -9,9 +9,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.torch.aten.reductions import reduced
-from infuse.frontends.torch.calls import TorchImporter, aten, axes_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axes_of
+from infuse.tracing.aten.reductions import reduced
 
 
 def norm_of(g: TorchImporter, x: Value, order: Any, dim: Any, keepdim: bool) -> Value:

@@ -6,8 +6,8 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.torch.calls import TorchImporter, aten, axes_of, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axes_of, axis_of
 
 
 def reduced(g: TorchImporter, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:

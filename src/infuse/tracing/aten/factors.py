@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 from infuse.tracing.arrays import decompositions
 from infuse.tracing.arrays.array import Array, applied, lifted
@@ -19,6 +18,7 @@ from infuse.tracing.arrays.elementwise import maximum, where
 from infuse.tracing.arrays.exponentials import matrix_exponential
 from infuse.tracing.arrays.manipulation import expand_dims
 from infuse.tracing.arrays.reduction import max
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 _Function = Callable[[Array, Callable[[Array], Array]], Array]
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.indexing import gather
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.indexing import gather
 from infuse.tracing.semantics import ordering
 
 _END: Final = sys.maxsize

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 from infuse.tracing.arrays import decompositions, linear
 from infuse.tracing.arrays.array import Array, applied, lifted
 from infuse.tracing.arrays.creation import tril
 from infuse.tracing.arrays.elementwise import where
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 
 @aten("linalg_inv", "inverse")

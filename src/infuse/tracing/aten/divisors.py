@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 from infuse.tracing.arrays.array import Array, applied, lifted, node
 from infuse.tracing.arrays.control import loop
 from infuse.tracing.arrays.elementwise import where
 from infuse.tracing.arrays.reduction import any
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 
 def _divisor(a: Array, b: Array) -> Array:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.views import divided
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.views import divided
 
 _END: Final = sys.maxsize
 _LEAST: Final = -sys.maxsize - 1

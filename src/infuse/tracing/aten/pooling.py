@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten, each
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, each
 
 
 def _batched(g: TorchImporter, x: Value, count: int) -> tuple[Value, bool]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 
 @aten("cov")

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 _ORDER: Final = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """Where torch has the gates that the operators want one after the other."""

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 from infuse.tracing.arrays.array import applied
 from infuse.tracing.arrays.floats import nextafter as next_number
+from infuse.tracing.aten.calls import TorchImporter, aten
 from infuse.tracing.semantics import arithmetic, special
 
 _Function = Callable[[TorchImporter, Value], Value]

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import scaled
-from infuse.frontends.torch.aten.views import together
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.pointwise import scaled
+from infuse.tracing.aten.views import together
 
 _REDUCTIONS: Final = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add",
                       "multiply": "mul"}  # fmt: skip

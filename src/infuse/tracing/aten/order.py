@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.ranking import sort
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.ranking import sort
 from infuse.tracing.semantics import arithmetic
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 
 def _filled(g: TorchImporter, number: int, like: Value, *sizes: Any) -> Value:

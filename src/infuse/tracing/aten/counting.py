@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.order import picked, running
-from infuse.frontends.torch.aten.ranking import sort
-from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
+from infuse.tracing.aten.order import picked, running
+from infuse.tracing.aten.ranking import sort
 
 
 @aten("mode")

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from infuse.frontends.torch.calls import (
+from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import (
     Complex,
     Handler,
     Meta,
@@ -16,7 +17,6 @@ from infuse.frontends.torch.calls import (
     handler_of,
     part_type,
 )
-from infuse.ir.graph import Value
 
 _H = TypeVar("_H", bound=Handler)
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.tracing.aten.calls import TorchImporter, aten
 
 _LONGEST: Final = 1 << 16
 """Elements of ranges that are made while reading."""
