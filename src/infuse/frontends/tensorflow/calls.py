@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from infuse import dtypes
@@ -10,10 +10,10 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.regions import Model, Node
 from infuse.frontends.tensorflow.tensors import dtype_of
-from infuse.frontends.tflite import calls
 from infuse.ir.graph import Array, Value
 from infuse.tracing.importer import Importer, registered
 from infuse.tracing.items import Complex, Elements, Item, Variable
+from infuse.tracing.tensorflow.calls import OperandCall
 
 Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)
@@ -37,11 +37,6 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
-def shared(name: str, handler: Callable[[Any], Any], **options: Any) -> None:
-    """Let an operator be built as TensorFlow Lite's is, with options beside its attributes."""
-    operator(name)(lambda call: handler(call.with_options(**options)))
-
-
 class Scope(Protocol):
     """Where calls are built (`scopes.Scope`)."""
 
@@ -62,12 +57,8 @@ class Scope(Protocol):
         """The results of a function, built by this importer."""
 
 
-class Call(calls.Call):
-    """A call of an operator: attributes, operands and results, also in the words of TensorFlow
-    Lite's operators, whose builders serve here as well.
-    """
-
-    scope: Scope  # type: ignore[assignment]
+class Call(OperandCall):
+    """A call of an operator: attributes, operands and results."""
 
     def __init__(self, scope: Scope, node: Node, items: list[Item]) -> None:
         self.scope, self.node, self.items = scope, node, items
@@ -168,32 +159,16 @@ class Call(calls.Call):
             raise ModelFileError(f"operand {index} is not complex")
         return item.parts
 
+    def placed_as(self, index: int, value: Value) -> Item:
+        """A result of elements of an operand, complex where these are."""
+        return Complex(value) if self.is_complex(index) else value
+
     def elements(self, index: int) -> Elements:
         """An operand that is a list of tensors."""
         item = self.item(index)
         if not isinstance(item, Elements):
             raise ModelFileError(f"operand {index} is not a list of tensors")
         return item
-
-    def real(self, index: int, *perm: int) -> Value:
-        """An operand, its axes in this order."""
-        value = self.raw(index)
-        if not perm:
-            return value
-        if value.rank != len(perm):
-            raise ModelFileError(f"operand {index} has {value.rank} axes, not {len(perm)}")
-        return self.g.permute(value, *perm)
-
-    def keeps(self, *operands: int, results: int = 1) -> bool:
-        """Elements always mean the same."""
-        return True
-
-    def steps(self, index: int, types: Sequence[DType] = ()) -> None:
-        """No scale: operands are not scaled integers."""
-
-    def zero_of(self, index: int) -> Value | None:
-        """Zero stands for itself."""
-        return None
 
     def label(self, index: int) -> str:
         """What an operand is called in errors."""
@@ -224,11 +199,3 @@ class Call(calls.Call):
     def as_result(self, value: Value, index: int = 0) -> Value:
         """Integers in the type that the file says of a result."""
         return self.g.cast(value, self.dtype)
-
-    def activated(self, value: Value) -> Value:
-        """No activation is fused."""
-        return value
-
-    def quantized(self, value: Value, index: int = 0) -> Value:
-        """Results are what they are."""
-        return value

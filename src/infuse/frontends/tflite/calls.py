@@ -13,11 +13,10 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.tflite.model import Operator, Quantization, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.frontends.tflite.schema import DTYPES
-from infuse.ir.contents import known_ints
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
 from infuse.tracing.importer import Importer, registered
+from infuse.tracing.tensorflow.calls import OperandCall
 
 Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)
@@ -62,16 +61,12 @@ class Scope(Protocol):
         """A resource variable as it is before the run; `tensor` is what reads it."""
 
 
-class Call:
+class Call(OperandCall):
     """A call of an operator: its options, operands and results."""
 
     def __init__(self, scope: Scope, operator: Operator) -> None:
         self.scope, self.operator = scope, operator
         self.g = scope.g
-
-    def unsupported(self, what: str) -> UnsupportedOperatorError:
-        """The error for a form of the operator that has no translation."""
-        return UnsupportedOperatorError(f"{what} is not supported")
 
     # -- options -----------------------------------------------------------------------------------
 
@@ -129,16 +124,6 @@ class Call:
             raise ModelFileError(f"operand {index} is not complex")
         return self.scope.value(self.number(index))
 
-    def placed(self, index: int) -> tuple[Value, int]:
-        """An operand whose elements are only moved, and how many axes it has: behind them, complex
-        numbers have one for their parts.
-        """
-        if self.is_complex(index):
-            parts = self.parts(index)
-            return parts, parts.rank - 1
-        (x,) = self.moved(index)
-        return x, x.tensor.rank or 0
-
     def real(self, index: int, *perm: int) -> Value:
         """An operand as real numbers, its axes in this order."""
         tensor, value = self.tensor(index), self.raw(index)
@@ -150,10 +135,6 @@ class Call:
             return value
         axis = tensor.quantization.axis
         return dequantized(self.g, value, tensor.quantization, perm.index(axis) if perm else axis)
-
-    def reals(self) -> list[Value]:
-        """All operands as real numbers."""
-        return [self.real(index) for index in range(self.count)]
 
     def bias(self, index: int) -> Value | None:
         """An operand that is added to a product of operands 0 and 1 (or 2 and 1): wide integers are
@@ -173,34 +154,6 @@ class Call:
             quantization = Quantization(scale, np.zeros(scale.size, np.int64), 0)
         return dequantized(self.g, value, quantization, 0)
 
-    def const(self, index: int) -> Array | None:
-        """The elements of a constant operand."""
-        return self.raw(index).const
-
-    def numbers(self, index: int) -> list[Dim]:
-        """The integers of an operand, as far as sizes tell them; an error where a run does."""
-        listed = known_ints(self.raw(index))
-        if listed is None:
-            const = self.const(index)
-            if const is None or const.dtype.kind not in "iu":
-                raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
-            return [int(element) for element in const.reshape(-1)]
-        return list(listed)
-
-    def ints(self, index: int) -> list[int]:
-        """The integers of a constant operand."""
-        listed = self.numbers(index)
-        if not all(isinstance(element, int) for element in listed):
-            raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
-        return [int(element) for element in listed if isinstance(element, int)]
-
-    def one(self, index: int) -> int:
-        """The integer of a constant operand."""
-        listed = self.ints(index)
-        if len(listed) != 1:
-            raise ModelFileError(f"operand {index} has {len(listed)} numbers, not one")
-        return listed[0]
-
     def steps(self, index: int, types: Sequence[DType] = BYTES) -> Quantization | None:
         """The one scale of an operand of these types; None where it has none, or several."""
         tensor = self.tensor(index)
@@ -214,17 +167,6 @@ class Call:
             return None
         dtype = self.raw(index).dtype
         return self.g.constant(quantization.zero.astype(dtype.numpy).reshape(()))
-
-    def list_of(self, index: int) -> Value:
-        """An operand as a list of int64, constant or not."""
-        value = self.raw(index)
-        if not value.dtype.is_integer:
-            raise ModelFileError(f"operand {index} has elements of type {value.dtype}")
-        listed = known_ints(value)
-        if listed is not None and all(isinstance(element, int) for element in listed):
-            return self.g.ints(*listed)
-        flat = value if value.tensor.rank == 1 else self.g("Reshape", value, self.g.ints(-1))
-        return self.g.cast(flat, dtypes.int64)
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -264,14 +206,6 @@ class Call:
             for index in operands
             for number in range(results)
         )
-
-    def moved(self, *operands: int, results: int = 1) -> list[Value]:
-        """Operands of which the first results have elements: as they are where that means the same,
-        else as real numbers.
-        """
-        if self.keeps(*operands, results=results):
-            return [self.raw(index) for index in operands]
-        return [self.real(index) for index in operands]
 
 
 _COMPLEX: Final = next(number for number, dtype in DTYPES.items() if dtype == dtypes.complex64)

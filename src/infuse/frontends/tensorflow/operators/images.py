@@ -11,42 +11,23 @@ from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Array, Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
+from infuse.tracing.tensorflow.images import coordinates, resized
 
 LARGEST: Final = 1 << 14
 """The size of an image that numbers of the model are made for."""
 
 
-def _resized(call: Call, **attributes: Any) -> Value:
-    x, sizes = call.real(0, *TO_CHANNELS[4]), call.list_of(1)
-    mode = _coordinates(call)
-    y = call.g(
-        "Resize", x, None, None, sizes, axes=(2, 3), coordinate_transformation_mode=mode,
-        **attributes,
-    )  # fmt: skip
-    return call.g.permute(y, *FROM_CHANNELS[4])
-
-
-def _coordinates(call: Call) -> str:
-    aligned = call.option("align_corners", False)
-    half = call.option("half_pixel_centers", False)
-    if aligned and half:
-        raise ModelFileError("it has both align_corners and half_pixel_centers")
-    return "align_corners" if aligned else "half_pixel" if half else "asymmetric"
-
-
 @operator("ResizeBilinear")
 def bilinear(call: Call) -> Value:
     """Images of other sizes, whose pixels lie between those of the operand; floats."""
-    x = call.raw(0)
-    real = call.on(call.g.cast(x, dtypes.float32), call.item(1))
-    return _resized(real, mode="linear")
+    x = call.g.permute(g_float(call), *TO_CHANNELS[4])
+    return resized(call, x, nearest=False)
 
 
 @operator("ResizeNearestNeighbor")
 def nearest(call: Call) -> Value:
     """Images of other sizes, of the nearest pixels of the operand."""
-    rounded = "floor" if _coordinates(call) == "asymmetric" else "round_prefer_ceil"
-    return _resized(call, mode="nearest", nearest_mode=rounded)
+    return resized(call, call.real(0, *TO_CHANNELS[4]), nearest=True)
 
 
 @operator("ResizeBicubic")
@@ -56,7 +37,7 @@ def bicubic(call: Call) -> Value:
     before = x.shape[1:3]
     if len(after) != 2 or min(after) < 1 or max(after) > LARGEST:
         raise ModelFileError(f"its sizes are {after[:4]}")
-    aligned, half = _coordinates(call) == "align_corners", _coordinates(call) == "half_pixel"
+    aligned, half = coordinates(call) == "align_corners", coordinates(call) == "half_pixel"
     for number, (size, count) in enumerate(zip(before, after)):
         if not isinstance(size, int) or not 0 < size <= LARGEST:
             raise call.unsupported(f"a bicubic image of size {size}")

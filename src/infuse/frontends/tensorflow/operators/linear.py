@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import Call, operator
-from infuse.frontends.tflite.builtins import indexing
-from infuse.frontends.tflite.builtins.convolutions import batch_matmul
 from infuse.ir.graph import Value
+from infuse.tracing.tensorflow import indexing
+from infuse.tracing.tensorflow.images import batch_matmul
 
 
 @operator("MatMul")
@@ -26,7 +28,7 @@ def matmul(call: Call) -> Value:
 
 
 @operator("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def batched(call: Call) -> Value:
+def batched(call: Call) -> Any:
     """The product of the last two axes."""
     x, out = call.raw(0), call.option("Tout", None)
     if x.dtype != call.raw(1).dtype or (out is not None and call.type("Tout") != x.dtype):

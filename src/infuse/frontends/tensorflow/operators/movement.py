@@ -8,49 +8,13 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator, shared
+from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.operators.convolutions import MOST_PLACES
-from infuse.frontends.tflite.builtins import blocks, indexing, movement
-from infuse.frontends.tflite.builtins.movement import axis_of
 from infuse.ir.graph import Value
 from infuse.tracing.items import Complex
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
-
-for _name, _handler in {
-    "ExpandDims": movement.expand_dims, "Pack": movement.pack, "Unpack": movement.unpack,
-    "Split": movement.split, "SplitV": movement.split_v, "Slice": movement.slice_,
-    "GatherNd": movement.gather_nd, "Tile": movement.tile, "BroadcastTo": movement.broadcast_to,
-    "BroadcastArgs": movement.broadcast_args, "ReverseV2": movement.reverse,
-    "ReverseSequence": movement.reverse_sequence, "Rank": movement.rank,
-    "Range": movement.range_, "Pad": movement.pad, "PadV2": movement.pad,
-    "SpaceToBatchND": blocks.space_to_batch, "BatchToSpaceND": blocks.batch_to_space,
-    "StridedSlice": indexing.strided_slice, "Where": indexing.where, "OneHot": indexing.one_hot,
-    "Unique": indexing.unique, "ScatterNd": indexing.scatter_nd,
-    "SparseToDense": indexing.sparse_to_dense, "SegmentSum": indexing.segment_sum,
-}.items():  # fmt: skip
-    shared(_name, _handler)
-shared("XlaDynamicUpdateSlice", indexing.dynamic_update_slice)
-
-
-@operator("Reshape")
-def reshape(call: Call) -> Any:
-    """The elements in another shape; one size may be -1."""
-    item = call.item(0)
-    if isinstance(item, Complex):
-        g = call.g
-        shape = g("Concat", call.list_of(1), g.ints(2), axis=0)
-        return Complex(g("Reshape", item.parts, shape, allowzero=1))
-    return movement.reshape(call)
-
-
-@operator("Transpose")
-def transpose(call: Call) -> Any:
-    """Axes in another order."""
-    item = call.item(0)
-    if isinstance(item, Complex):
-        perm = call.ints(1)
-        return Complex(call.g("Transpose", item.parts, perm=(*perm, len(perm))))
-    return movement.transpose(call)
+from infuse.tracing.tensorflow import blocks, movement
+from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("Squeeze")
@@ -60,7 +24,8 @@ def squeeze(call: Call) -> Value:
     shape = call.raw(0).tensor.shape
     if not axes and (shape is None or not all(isinstance(size, int) for size in shape)):
         return call.g("Squeeze", call.raw(0))
-    return movement.squeeze(call.with_options(squeeze_dims=np.array(axes, np.int64)))
+    made: Value = movement.squeeze(call.with_options(squeeze_dims=np.array(axes, np.int64)))
+    return made
 
 
 @operator("Concat")
@@ -91,7 +56,7 @@ def gather(call: Call) -> Value:
     return movement.gather(call.with_options(axis=axis))
 
 
-shared("ResourceGatherNd", movement.gather_nd)
+operator("ResourceGatherNd")(movement.gather_nd)
 
 
 @operator("MirrorPad")
@@ -99,12 +64,6 @@ def mirror_pad(call: Call) -> Value:
     """The elements themselves, backwards, around them: without those at the border, or with."""
     mode = call.text("mode", "REFLECT", "SYMMETRIC")
     return movement.mirror_pad(call.with_options(mode=int(mode == "SYMMETRIC")))
-
-
-@operator("Fill")
-def fill(call: Call) -> Value:
-    """A tensor of this shape, full of one element."""
-    return call.g("Expand", call.raw(1), call.list_of(0))
 
 
 @operator("Empty")
@@ -211,8 +170,8 @@ def _square(call: Call) -> Call:
     return call.on(call.raw(0), blocks_, call.raw(1))
 
 
-shared("SpaceToBatch", lambda call: blocks.space_to_batch(_square(call)))
-shared("BatchToSpace", lambda call: blocks.batch_to_space(_square(call)))
+operator("SpaceToBatch")(lambda call: blocks.space_to_batch(_square(call)))
+operator("BatchToSpace")(lambda call: blocks.batch_to_space(_square(call)))
 
 
 # -- pieces ----------------------------------------------------------------------------------------

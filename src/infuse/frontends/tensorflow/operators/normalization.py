@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator, shared
+from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.operators.convolutions import finish, image
-from infuse.frontends.tflite.builtins import pointwise
 from infuse.ir.graph import Value
 
 
@@ -86,8 +85,7 @@ def bias_add(call: Call) -> Value:
     return call.g("Add", x, bias)
 
 
-shared("Softmax", pointwise.softmax, beta=1.0)
-shared("LogSoftmax", pointwise.log_softmax)
+operator("Softmax")(lambda call: call.g("Softmax", call.raw(0), axis=-1))
 
 
 @operator("SoftmaxCrossEntropyWithLogits")

@@ -10,30 +10,26 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator, shared
+from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.tensors import array_of
-from infuse.frontends.tflite.builtins import indexing, pointwise, units
 from infuse.ir.graph import Array, Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Complex, Item
 from infuse.tracing.semantics import arithmetic, special
 
 _SAME: Final = {
-    "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh",
-    "Atan": "Atan", "Atanh": "Atanh", "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh", "Elu": "Elu",
-    "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Inv": "Reciprocal", "Invert": "BitwiseNot",
-    "IsInf": "IsInf", "IsNan": "IsNaN", "Log": "Log", "LogicalNot": "Not", "Neg": "Neg",
-    "Reciprocal": "Reciprocal", "Relu": "Relu", "Rint": "Round", "Selu": "Selu",
-    "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin", "Sinh": "Sinh", "Softplus": "Softplus",
-    "Softsign": "Softsign", "Sqrt": "Sqrt", "Tan": "Tan", "Tanh": "Tanh",
+    "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh", "Atan": "Atan",
+    "Atanh": "Atanh", "Cosh": "Cosh", "Erf": "Erf", "Exp": "Exp", "Inv": "Reciprocal",
+    "Invert": "BitwiseNot", "IsInf": "IsInf", "IsNan": "IsNaN", "Log": "Log",
+    "Reciprocal": "Reciprocal", "Rint": "Round", "Selu": "Selu", "Sigmoid": "Sigmoid",
+    "Sinh": "Sinh", "Softplus": "Softplus", "Softsign": "Softsign", "Sqrt": "Sqrt", "Tan": "Tan",
+    "Tanh": "Tanh",
 }  # fmt: skip
 _PAIRS: Final = {
     "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "Div": "Div",
-    "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal",
-    "Less": "Less", "Greater": "Greater", "LessEqual": "LessOrEqual",
-    "GreaterEqual": "GreaterOrEqual", "LogicalAnd": "And", "LogicalOr": "Or",
-    "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor",
-    "Prelu": "PRelu",
+    "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal", "Less": "Less",
+    "Greater": "Greater", "LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual",
+    "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr",
 }  # fmt: skip
 
 
@@ -54,21 +50,15 @@ for _name, _kind in _SAME.items():
     operator(_name)(_same(_kind))
 for _name, _kind in _PAIRS.items():
     operator(_name)(_pair(_kind))
-shared("NotEqual", units.not_equal)
-shared("Square", pointwise.square)
-shared("SquaredDifference", pointwise.squared_difference)
-shared("Rsqrt", units.rsqrt)
-shared("AddN", pointwise.add_n)
-shared("AccumulateNV2", pointwise.add_n)
-shared("FloorDiv", pointwise.floor_div)
-shared("FloorMod", pointwise.floor_mod)
-shared("Atan2", pointwise.atan2)
-shared("RightShift", pointwise.right_shift)
-shared("Gelu", units.gelu)
-shared("ZerosLike", pointwise.zeros_like)
-shared("Bitcast", pointwise.bitcast)
-shared("Select", indexing.select)
-shared("SelectV2", indexing.select_v2)
+operator("NotEqual")(lambda call: call.g("Not", call.g("Equal", call.raw(0), call.raw(1))))
+operator("Rsqrt")(lambda call: call.g("Reciprocal", call.g("Sqrt", call.raw(0))))
+
+
+@operator("Gelu")
+def gelu(call: Call) -> Value:
+    """The Gaussian error linear unit."""
+    approximate = "tanh" if call.option("approximate", False) else "none"
+    return call.g("Gelu", call.raw(0), approximate=approximate)
 
 
 @operator("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot",
@@ -129,11 +119,6 @@ for _name, _function in {
     operator(_name)(_exact(_function))
 
 
-def zero(call: Call, dtype: DType) -> Value:
-    """A zero of this type."""
-    return call.g.constant(np.zeros((), dtype.numpy))
-
-
 @operator("Relu6")
 def relu6(call: Call) -> Value:
     """X between 0 and 6."""
@@ -147,26 +132,11 @@ def leaky_relu(call: Call) -> Value:
     return call.g("LeakyRelu", call.raw(0), alpha=float(call.option("alpha", 0.2)))
 
 
-@operator("Round")
-def round_(call: Call) -> Value:
-    """The next whole number, the even one of two."""
-    x = call.raw(0)
-    return call.g("Round", x) if x.dtype.is_float else x
-
-
 @operator("IsFinite")
 def is_finite(call: Call) -> Value:
     """Whether elements are numbers and not infinite."""
     g, x = call.g, call.raw(0)
     return g("Not", g("Or", g("IsInf", x), g("IsNaN", x)))
-
-
-@operator("OnesLike")
-def ones_like(call: Call) -> Value:
-    """Ones of the shape and type of the operand."""
-    x = call.raw(0)
-    one = call.g.constant(np.ones((), x.dtype.numpy))
-    return call.g("Expand", one, call.g("Shape", x))
 
 
 @operator("TruncateDiv")
@@ -182,20 +152,14 @@ def truncated_mod(call: Call) -> Value:
     return call.g("Mod", call.raw(0), call.raw(1), fmod=1)
 
 
-@operator("LeftShift")
-def left_shift(call: Call) -> Value:
-    """Integers with zeros behind their bits; one bit is left at least."""
-    return arithmetic.shifted_within(call.g, call.raw(0), call.raw(1), "LEFT")
-
-
 def _guarded(build: Callable[[Call, Value, Value], Value], index: int) -> Callable[[Call], Value]:
     """Zero where this operand is zero, whatever the other is."""
 
     def whole(call: Call) -> Value:
         x, y = call.raw(0), call.raw(1)
         made = build(call, x, y)
-        nothing = call.g("Equal", (x, y)[index], zero(call, x.dtype))
-        return call.g("Where", nothing, zero(call, x.dtype), made)
+        zero = call.g.number(0, x.dtype)
+        return call.g("Where", call.g("Equal", (x, y)[index], zero), zero, made)
 
     return whole
 
@@ -249,13 +213,6 @@ def _part(dtype: DType) -> DType:
     return dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64
 
 
-@operator("Bucketize")
-def bucketize(call: Call) -> Value:
-    """How many boundaries, which ascend, are not above each element."""
-    boundaries = np.array(call.option("boundaries", None) or [], np.float32)
-    return pointwise.bucketize(call.with_options(boundaries=boundaries))
-
-
 # -- complex numbers -------------------------------------------------------------------------------
 
 
@@ -300,18 +257,6 @@ def complex_(call: Call) -> Complex:
     return joined(call.g, call.raw(0), call.raw(1))
 
 
-@operator("Real")
-def real(call: Call) -> Value:
-    """The real parts."""
-    return split(call.g, call.parts(0))[0]
-
-
-@operator("Imag")
-def imaginary(call: Call) -> Value:
-    """The imaginary parts."""
-    return split(call.g, call.parts(0))[1]
-
-
 @operator("Conj")
 def conjugate(call: Call) -> Any:
     """Complex numbers with the other sign of their imaginary parts."""
@@ -321,14 +266,8 @@ def conjugate(call: Call) -> Any:
     return Complex(call.g("Mul", parts, call.g.constant(np.array([1, -1], parts.dtype.numpy))))
 
 
-@operator("ComplexAbs")
-def complex_abs(call: Call) -> Value:
-    """The absolute values of complex numbers."""
-    return call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0)
-
-
 @operator("Angle")
 def angle(call: Call) -> Value:
     """The angles of complex numbers."""
     real, imaginary = split(call.g, call.parts(0))
-    return pointwise.atan2(call.on(imaginary, real))
+    return arithmetic.atan2(call.g, imaginary, real)

@@ -10,23 +10,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator, shared
-from infuse.frontends.tflite.builtins import indexing, reductions
-from infuse.frontends.tflite.builtins.movement import axis_of
+from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import ordering
-
-for _name, _handler in {
-    "Sum": reductions.reduced("ReduceSum"), "Mean": reductions.reduced("ReduceMean"),
-    "Prod": reductions.reduced("ReduceProd"), "Max": reductions.extreme("ReduceMax"),
-    "Min": reductions.extreme("ReduceMin"), "Any": reductions.truth("ReduceMax"),
-    "All": reductions.truth("ReduceMin"), "EuclideanNorm": reductions.reduced("ReduceL2"),
-    "Cumsum": reductions.cumsum, "UnsortedSegmentSum": indexing.unsorted("add"),
-    "UnsortedSegmentProd": indexing.unsorted("mul"),
-    "UnsortedSegmentMax": indexing.unsorted("max"),
-    "UnsortedSegmentMin": indexing.unsorted("min"),
-}.items():  # fmt: skip
-    shared(_name, _handler)
+from infuse.tracing.tensorflow import indexing
+from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("ArgMax", "ArgMin")
@@ -38,15 +26,6 @@ def place(call: Call) -> Value:
     kind, axis = call.node.op, axis_of(call.one(1), x.rank)
     x = ordering.ranked(call.g, x, kind)
     return call.as_result(call.g(kind, x, axis=axis, keepdims=0))
-
-
-@operator("Cumprod")
-def cumprod(call: Call) -> Value:
-    """Products of the elements of an axis up to each one."""
-    x = call.raw(0)
-    axis = call.g.ints(axis_of(call.one(1), x.rank))
-    exclusive, backward = (int(call.option(o, False)) for o in ("exclusive", "reverse"))
-    return call.g("CumProd", x, axis, exclusive=exclusive, reverse=backward)
 
 
 @operator("TopKV2", "TopK")
@@ -62,15 +41,10 @@ def top_k(call: Call) -> list[Value]:
 @operator("InTopK", "InTopKV2")
 def in_top_k(call: Call) -> Value:
     """Whether the class of each row is among its largest."""
-    g, rows, classes, k = call.g, call.raw(0), g_int64(call, 1), call.raw(2)
+    g, rows, classes, k = call.g, call.raw(0), call.int64(1), call.raw(2)
     score = g("GatherElements", rows, g("Unsqueeze", classes, g.ints(1)), axis=1)
     above = g("ReduceSum", g.cast(g("Greater", rows, score), dtypes.int64), g.ints(1), keepdims=0)
     return g("Less", above, g.cast(k, dtypes.int64))
-
-
-def g_int64(call: Call, index: int) -> Value:
-    """An operand as int64."""
-    return call.g.cast(call.raw(index), dtypes.int64)
 
 
 _SEGMENTS: Final = {"SegmentProd": "mul", "SegmentMax": "max", "SegmentMin": "min"}
@@ -79,7 +53,7 @@ _SEGMENTS: Final = {"SegmentProd": "mul", "SegmentMax": "max", "SegmentMin": "mi
 def _segment(how: str) -> Callable[[Call], Value]:
     def build(call: Call) -> Value:
         g = call.g
-        last = g("ReduceMax", g_int64(call, 1), g.ints(0), keepdims=1)
+        last = g("ReduceMax", call.int64(1), g.ints(0), keepdims=1)
         count = g("Add", last, 1)
         made = indexing.unsorted(how)(call.on(*call.items[:2], count))
         if how == "mul":
@@ -89,7 +63,7 @@ def _segment(how: str) -> Callable[[Call], Value]:
         start = g.constant(np.zeros((), np.int64))
         ones = g("Expand", g.number(1, dtypes.int64), g("Shape", call.raw(1)))
         full = g("Expand", start, count)
-        numbers = g("Unsqueeze", g_int64(call, 1), g.ints(-1))
+        numbers = g("Unsqueeze", call.int64(1), g.ints(-1))
         sizes = g("ScatterND", full, numbers, ones, reduction="add")
         shape = g.ints(-1, *[1] * (made.rank - 1))
         return g("Where", g("Reshape", g("Greater", sizes, 0), shape), made, zero)
@@ -132,7 +106,7 @@ def unique_with_counts(call: Call) -> list[Value]:
 
 def _put(how: str) -> Callable[[Call], Value]:
     def build(call: Call) -> Value:
-        x, at, updates = call.raw(0), g_int64(call, 1), call.raw(2)
+        x, at, updates = call.raw(0), call.int64(1), call.raw(2)
         if how == "sub":
             return call.g("ScatterND", x, at, call.g("Neg", updates), reduction="add")
         return call.g("ScatterND", x, at, updates, reduction=how)
@@ -167,7 +141,7 @@ def strided_update(call: Call) -> Value:
 def stitch(call: Call) -> Value:
     """Rows at the places that lists of numbers say, later ones over earlier ones."""
     g, count = call.g, call.count // 2
-    numbers = [g("Reshape", g_int64(call, i), g.ints(-1)) for i in range(count)]
+    numbers = [g("Reshape", call.int64(i), g.ints(-1)) for i in range(count)]
     rows = []
     for index in range(count):
         data, rank = call.raw(count + index), call.raw(index).rank

@@ -13,6 +13,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
+from infuse.tracing.tensorflow.images import batch_matmul, resized
 
 _SAME, _VALID = 0, 1
 _ACTIVATION_LIMITS: Final[dict[int, tuple[float | None, float | None]]] = {
@@ -169,22 +170,6 @@ def _turned(call: Call) -> Value:
     return call.real(1, 1, 0)
 
 
-@builtin("BATCH_MATMUL")
-def batch_matmul(call: Call) -> Value:
-    """The product of the last two axes, of which those of an operand may be exchanged first."""
-    operands = []
-    for index, option in enumerate(("adj_x", "adj_y")):
-        rank = call.raw(index).rank
-        if rank < 2:
-            raise ModelFileError(f"operand {index} has {rank} axes")
-        perm = (*range(rank - 2), rank - 1, rank - 2)
-        operands.append(call.real(index, *(perm if call.option(option, False) else ())))
-    x, y = operands
-    if not x.dtype.is_float and x.dtype != dtypes.int32:
-        return call.g("MatMulInteger", x, y)
-    return call.g("MatMul", x, y)
-
-
 # -- windows ---------------------------------------------------------------------------------------
 
 
@@ -243,45 +228,24 @@ def l2_pool(call: Call) -> Value:
     return finish(call, call.g("Sqrt", _pooled(call, "AveragePool", call.g("Mul", x, x))))
 
 
+builtin("BATCH_MATMUL")(batch_matmul)
+
+
 # -- sizes of images -------------------------------------------------------------------------------
 
 
-def _resized(call: Call, nearest: bool) -> Value:
-    g = call.g
-    aligned = call.option("align_corners", False)
-    half = call.option("half_pixel_centers", False)
-    if aligned and half:
-        raise ModelFileError("it has both align_corners and half_pixel_centers")
-    coordinates = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
-    attributes: dict[str, Any] = {"mode": "linear"}
-    if nearest:
-        rounded = "round_prefer_ceil" if aligned or half else "floor"
-        attributes = {"mode": "nearest", "nearest_mode": rounded}
-    exact = nearest and call.keeps(0)
-    x = g.permute(call.raw(0), *TO_CHANNELS[4]) if exact else call.real(0, *TO_CHANNELS[4])
-    y = g(
-        "Resize",
-        x,
-        None,
-        None,
-        call.list_of(1),
-        axes=(2, 3),
-        coordinate_transformation_mode=coordinates,
-        **attributes,
-    )
-    return g.permute(call.quantized(y), *FROM_CHANNELS[4])
+def _resized(nearest: bool) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        axes = TO_CHANNELS[4]
+        exact = nearest and call.keeps(0)
+        x = call.g.permute(call.raw(0), *axes) if exact else call.real(0, *axes)
+        return resized(call, x, nearest)
+
+    return build
 
 
-@builtin("RESIZE_BILINEAR")
-def resize_bilinear(call: Call) -> Value:
-    """Images of other sizes, whose pixels lie between those of the operand."""
-    return _resized(call, nearest=False)
-
-
-@builtin("RESIZE_NEAREST_NEIGHBOR")
-def resize_nearest_neighbor(call: Call) -> Value:
-    """Images of other sizes, of the nearest pixels of the operand."""
-    return _resized(call, nearest=True)
+builtin("RESIZE_BILINEAR")(_resized(nearest=False))
+builtin("RESIZE_NEAREST_NEIGHBOR")(_resized(nearest=True))
 
 
 def _rearranged(kind: str, **attributes: str) -> Callable[[Call], Value]:

@@ -13,17 +13,8 @@ from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic
 
-_UNARY: Final = {
-    "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "FLOOR": "Floor",
-    "HARD_SWISH": "HardSwish", "NEG": "Neg", "RELU": "Relu",
-    "ROUND": "Round", "SIGN": "Sign", "SIN": "Sin",
-}  # fmt: skip
 _LIMITED: Final = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 _ARITHMETIC: Final = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
-
-
-def _unary(kind: str) -> Callable[[Call], Value]:
-    return lambda call: call.g(kind, call.real(0))
 
 
 def _limited(low: float, high: float) -> Callable[[Call], Value]:
@@ -50,109 +41,14 @@ def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
     return build
 
 
-for _name, _kind in _UNARY.items():
-    builtin(_name)(_unary(_kind))
 for _name, (_low, _high) in _LIMITED.items():
     builtin(_name)(_limited(_low, _high))
 for _name, _kind in _ARITHMETIC.items():
     builtin(_name)(_arithmetic(_kind))
+builtin("HARD_SWISH")(lambda call: call.g("HardSwish", call.real(0)))
+builtin("DENSIFY")(lambda call: call.raw(0))
 builtin("MAXIMUM")(_extreme("Max", "Greater"))
 builtin("MINIMUM")(_extreme("Min", "Less"))
-
-
-@builtin("LOGICAL_AND")
-def logical_and(call: Call) -> Value:
-    """Whether both hold."""
-    return call.g("And", call.raw(0), call.raw(1))
-
-
-@builtin("LOGICAL_OR")
-def logical_or(call: Call) -> Value:
-    """Whether one holds."""
-    return call.g("Or", call.raw(0), call.raw(1))
-
-
-@builtin("LOGICAL_NOT")
-def logical_not(call: Call) -> Value:
-    """Whether it does not hold."""
-    return call.g("Not", call.raw(0))
-
-
-@builtin("SQUARE")
-def square(call: Call) -> Value:
-    """X · x."""
-    x = call.real(0)
-    return call.g("Mul", x, x)
-
-
-@builtin("SQUARED_DIFFERENCE")
-def squared_difference(call: Call) -> Value:
-    """The square of the difference."""
-    difference = call.g("Sub", call.real(0), call.real(1))
-    return call.g("Mul", difference, difference)
-
-
-@builtin("ADD_N")
-def add_n(call: Call) -> Value:
-    """The sum of all operands, which have one shape."""
-    first, *others = call.reals()
-    for other in others:
-        first = call.g("Add", first, other)
-    return first
-
-
-@builtin("POW")
-def power(call: Call) -> Value:
-    """X to the power y."""
-    return call.g("Pow", call.real(0), call.real(1))
-
-
-@builtin("FLOOR_DIV")
-def floor_div(call: Call) -> Value:
-    """The quotient, rounded down."""
-    g, x, y = call.g, call.real(0), call.real(1)
-    if x.dtype.is_float:
-        return g("Floor", g("Div", x, y))
-    return arithmetic.floor_quotient(g, x, y)
-
-
-@builtin("FLOOR_MOD")
-def floor_mod(call: Call) -> Value:
-    """The rest of the quotient that is rounded down: it has the sign of y."""
-    return arithmetic.floor_mod(call.g, call.real(0), call.real(1))
-
-
-@builtin("ATAN2")
-def atan2(call: Call) -> Value:
-    """The angle of the point (x, y); operand 0 is y."""
-    return arithmetic.atan2(call.g, call.real(0), call.real(1))
-
-
-@builtin("BITWISE_XOR")
-def bitwise_xor(call: Call) -> Value:
-    """The bits in which two integers differ."""
-    return call.g("BitwiseXor", call.raw(0), call.raw(1))
-
-
-@builtin("RIGHT_SHIFT")
-def right_shift(call: Call) -> Value:
-    """Integers without their last bits, the sign kept; one bit is left at least."""
-    return arithmetic.shifted_within(call.g, call.raw(0), call.raw(1), "RIGHT")
-
-
-@builtin("PRELU")
-def prelu(call: Call) -> Value:
-    """X, and alpha · x where x is negative; an alpha for each element of the last axes."""
-    x, alpha = call.real(0), call.real(1)
-    return call.g("PRelu", x, alpha)
-
-
-@builtin("ZEROS_LIKE")
-def zeros_like(call: Call) -> Value:
-    """Zeros of the shape and type of the operand."""
-    x = call.raw(0)
-    zero = call.g.constant(np.zeros((), x.dtype.numpy))
-    return call.g("Expand", zero, call.g("Shape", x))
 
 
 # -- types -----------------------------------------------------------------------------------------
@@ -177,15 +73,6 @@ def cast(call: Call) -> Value:
     return g.cast(x, to)
 
 
-@builtin("BITCAST")
-def bitcast(call: Call) -> Value:
-    """The same bytes as elements of another type."""
-    x, to = call.raw(0), call.dtype
-    if x.dtype.bits != to.bits:
-        raise call.unsupported(f"a bitcast from {x.dtype} to {to}, of another size,")
-    return call.g("BitCast", x, to=to)
-
-
 @builtin("DEQUANTIZE")
 def dequantize(call: Call) -> Value:
     """Scaled integers or short floats as float32."""
@@ -193,12 +80,6 @@ def dequantize(call: Call) -> Value:
     if not x.dtype.is_float:
         raise ModelFileError(f"the {x.dtype} that it dequantizes have no scale")
     return call.g.cast(x, dtypes.float32)
-
-
-@builtin("DENSIFY")
-def densify(call: Call) -> Value:
-    """A sparse constant, which is made dense where it is read."""
-    return call.raw(0)
 
 
 @builtin("FAKE_QUANT")
@@ -229,12 +110,6 @@ def softmax(call: Call) -> Value:
     return call.g("Softmax", x if beta == 1 else call.g("Mul", x, beta), axis=-1)
 
 
-@builtin("LOG_SOFTMAX")
-def log_softmax(call: Call) -> Value:
-    """The logarithm of the softmax along the last axis."""
-    return call.g("LogSoftmax", call.real(0), axis=-1)
-
-
 @builtin("L2_NORMALIZATION")
 def l2_normalization(call: Call) -> Value:
     """X over its length along the last axis, which is taken for 1e-6 at least."""
@@ -254,15 +129,3 @@ def local_response_normalization(call: Call) -> Value:
     beta, bias = float(call.option("beta", 0.0)), float(call.option("bias", 0.0))
     y = call.g("LRN", call.real(0, 0, 3, 1, 2), size=size, alpha=alpha, beta=beta, bias=bias)
     return call.g.permute(y, 0, 2, 3, 1)
-
-
-@builtin("BUCKETIZE")
-def bucketize(call: Call) -> Value:
-    """How many boundaries, which ascend, are not above each element: all for NaN."""
-    g, x = call.g, call.raw(0)
-    boundaries = call.option("boundaries", None)
-    if boundaries is None or not boundaries.size:
-        return g("Mul", g.cast(x, dtypes.int32), 0)
-    columns = g("Unsqueeze", g.cast(x, dtypes.float32), g.ints(-1))
-    reached = g("Not", g("Less", columns, g.constant(boundaries)))
-    return g("ReduceSum", g.cast(reached, dtypes.int32), g.ints(-1), keepdims=0)

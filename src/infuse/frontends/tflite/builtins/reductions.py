@@ -4,39 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.builtins.movement import axis_of
 from infuse.frontends.tflite.builtins.units import scales
-from infuse.frontends.tflite.calls import Call, builtin
+from infuse.frontends.tflite.calls import BYTES, Call, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
-
-_REDUCED: Final = {"SUM": "ReduceSum", "MEAN": "ReduceMean", "REDUCE_PROD": "ReduceProd"}
-_EXTREME: Final = {"REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin"}
-_TRUTH: Final = {"REDUCE_ANY": "ReduceMax", "REDUCE_ALL": "ReduceMin"}
+from infuse.tracing.tensorflow.movement import axis_of
+from infuse.tracing.tensorflow.reductions import over, reduced
 
 
-def _over(call: Call, kind: str, x: Value) -> Value:
-    keep = int(bool(call.option("keep_dims", False)))
-    return call.g(kind, x, call.list_of(1), keepdims=keep, noop_with_empty_axes=1)
-
-
-def reduced(kind: str) -> Callable[[Call], Value]:
-    """A reduction of real numbers."""
-
-    def build(call: Call) -> Value:
-        x = call.real(0)
-        if kind == "ReduceMean" and not x.dtype.is_float:
-            return call.g.cast(_over(call, kind, call.g.cast(x, dtypes.float64)), x.dtype)
-        mean = _stored_mean(call) if kind == "ReduceMean" else None
-        return _over(call, kind, x) if mean is None else mean
-
-    return build
+@builtin("MEAN")
+def mean(call: Call) -> Value:
+    """The means of axes; of bytes, as the delegate rounds them."""
+    stored = _stored_mean(call) if call.raw(0).dtype in BYTES else None
+    return reduced("ReduceMean")(call) if stored is None else stored
 
 
 def _stored_mean(call: Call) -> Value | None:
@@ -55,31 +40,8 @@ def _stored_mean(call: Call) -> Value | None:
     x = g("DequantizeLinear", call.raw(0), g.constant(one), g.constant(np.asarray(zero, dtype)))
     ratio = np.float32(scale) / np.float32(step)
     share = ratio * (one / np.float32(math.prod(int(n) for n in counts if isinstance(n, int))))
-    places = g("Add", g("Mul", _over(call, "ReduceSum", x), share), float(shift))
+    places = g("Add", g("Mul", over(call, "ReduceSum", x), share), float(shift))
     return g("QuantizeLinear", places, g.constant(one), g.constant(np.zeros((), dtype)))
-
-
-def extreme(kind: str) -> Callable[[Call], Value]:
-    """The largest or least element, whatever elements mean."""
-    return lambda call: _over(call, kind, call.moved(0)[0])
-
-
-def truth(kind: str) -> Callable[[Call], Value]:
-    """Whether any or all elements hold."""
-
-    def build(call: Call) -> Value:
-        x = call.g.cast(call.raw(0), dtypes.uint8)
-        return call.g.cast(_over(call, kind, x), dtypes.bool_)
-
-    return build
-
-
-for _name, _kind in _REDUCED.items():
-    builtin(_name)(reduced(_kind))
-for _name, _kind in _EXTREME.items():
-    builtin(_name)(extreme(_kind))
-for _name, _kind in _TRUTH.items():
-    builtin(_name)(truth(_kind))
 
 
 def place(kind: str) -> Callable[[Call], Value]:
@@ -97,15 +59,6 @@ def place(kind: str) -> Callable[[Call], Value]:
 
 builtin("ARG_MAX")(place("ArgMax"))
 builtin("ARG_MIN")(place("ArgMin"))
-
-
-@builtin("CUMSUM")
-def cumsum(call: Call) -> Value:
-    """Sums of the elements of an axis up to each one."""
-    x = call.real(0)
-    axis = call.g.ints(axis_of(call.one(1), x.rank))
-    exclusive, backward = (int(call.option(o, False)) for o in ("exclusive", "reverse"))
-    return call.g("CumSum", x, axis, exclusive=exclusive, reverse=backward)
 
 
 @builtin("TOPK_V2")
@@ -136,26 +89,3 @@ def rfft2d(call: Call) -> Value:
 
 def _transformed(call: Call, parts: Value, length: Value, axis: int, onesided: int) -> Value:
     return call.g("DFT", parts, length, call.g.constant(axis), onesided=onesided)
-
-
-@builtin("REAL")
-def real(call: Call) -> Value:
-    """The real parts."""
-    return _part(call, 0)
-
-
-@builtin("IMAG")
-def imaginary(call: Call) -> Value:
-    """The imaginary parts."""
-    return _part(call, 1)
-
-
-def _part(call: Call, number: int) -> Value:
-    parts = call.parts(0)
-    return call.g("Gather", parts, call.g.constant(number), axis=parts.rank - 1)
-
-
-@builtin("COMPLEX_ABS")
-def complex_abs(call: Call) -> Value:
-    """The absolute values of complex numbers."""
-    return call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0)

@@ -9,10 +9,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
+from infuse.tracing.tensorflow.calls import OperandCall, shared
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -27,17 +27,17 @@ def sizes_of(g: Importer, value: Value) -> list[Any]:
     return [g.size_of(value, axis) for axis in range(value.rank)]
 
 
-@builtin("RESHAPE")
-def reshape(call: Call) -> Value:
+@shared("Reshape")
+def reshape(call: OperandCall) -> Any:
     """The elements in another shape; one size may be -1."""
     g, (x, rank) = call.g, call.placed(0)
     sizes = _stated_shape(call)
     if x.rank > rank:
         sizes = g("Concat", sizes, g.ints(2), axis=0)
-    return g("Reshape", x, sizes, allowzero=1)
+    return call.placed_as(0, g("Reshape", x, sizes, allowzero=1))
 
 
-def _stated_shape(call: Call) -> Value:
+def _stated_shape(call: OperandCall) -> Value:
     if call.has(1):
         shape = call.raw(1)
         if shape.rank == 1:
@@ -49,8 +49,8 @@ def _stated_shape(call: Call) -> Value:
     return call.g.ints(*([] if sizes == [0] else sizes))
 
 
-@builtin("SQUEEZE")
-def squeeze(call: Call) -> Value:
+@shared("Squeeze")
+def squeeze(call: OperandCall) -> Any:
     """Without axes of size one: those listed, or all."""
     x, rank = call.placed(0)
     listed = call.option("squeeze_dims", None)
@@ -59,28 +59,30 @@ def squeeze(call: Call) -> Value:
         axes = [axis for axis, size in enumerate(x.shape[:rank]) if size == 1]
         if any(not isinstance(size, int) for size in x.shape[:rank]):
             raise call.unsupported("the removal of all axes of size one, where sizes are unknown,")
-    return call.g("Squeeze", x, call.g.ints(*axes)) if axes else call.g("Identity", x)
+    y = call.g("Squeeze", x, call.g.ints(*axes)) if axes else call.g("Identity", x)
+    return call.placed_as(0, y)
 
 
-@builtin("EXPAND_DIMS")
-def expand_dims(call: Call) -> Value:
+@shared("ExpandDims")
+def expand_dims(call: OperandCall) -> Any:
     """With one more axis of size one."""
     x, rank = call.placed(0)
-    return call.g("Unsqueeze", x, call.g.ints(axis_of(call.one(1), rank + 1)))
+    axis = axis_of(call.one(1), rank + 1)
+    return call.placed_as(0, call.g("Unsqueeze", x, call.g.ints(axis)))
 
 
-@builtin("TRANSPOSE")
-def transpose(call: Call) -> Value:
+@shared("Transpose")
+def transpose(call: OperandCall) -> Any:
     """Axes in another order."""
     x, rank = call.placed(0)
     perm = [axis_of(axis, rank) for axis in call.ints(1)]
     if sorted(perm) != list(range(rank)):
         raise ModelFileError(f"{perm} is not an order of {rank} axes")
-    return call.g("Transpose", x, perm=(*perm, *range(rank, x.rank)))
+    return call.placed_as(0, call.g("Transpose", x, perm=(*perm, *range(rank, x.rank))))
 
 
-@builtin("CONCATENATION")
-def concatenation(call: Call) -> Value:
+@shared("Concatenation")
+def concatenation(call: OperandCall) -> Value:
     """Tensors one after another along an axis."""
     if call.option("activation") != 0:
         raise call.unsupported("a fused activation")
@@ -89,20 +91,20 @@ def concatenation(call: Call) -> Value:
     return call.g("Concat", *parts, axis=axis)
 
 
-@builtin("PACK")
-def pack(call: Call) -> Value:
+@shared("Pack")
+def pack(call: OperandCall) -> Value:
     """Tensors one after another along a new axis."""
     g, parts = call.g, call.moved(*range(call.count))
     axis = axis_of(int(call.option("axis")), parts[0].rank + 1)
     return g("Concat", *(g("Unsqueeze", part, g.ints(axis)) for part in parts), axis=axis)
 
 
-def _split(call: Call, x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+def _split(call: OperandCall, x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     return call.g.several(len(sizes), "Split", x, call.g.ints(*sizes), axis=axis)
 
 
-@builtin("UNPACK")
-def unpack(call: Call) -> list[Value]:
+@shared("Unpack")
+def unpack(call: OperandCall) -> list[Value]:
     """The parts of one axis, without it."""
     g, count = call.g, call.results
     (x,) = call.moved(0, results=count)
@@ -111,8 +113,8 @@ def unpack(call: Call) -> list[Value]:
     return [g("Squeeze", part, g.ints(axis)) for part in parts]
 
 
-@builtin("SPLIT")
-def split(call: Call) -> list[Value]:
+@shared("Split")
+def split(call: OperandCall) -> list[Value]:
     """Parts of one size along an axis, which is operand 0."""
     count = call.results
     (x,) = call.moved(1, results=count)
@@ -123,8 +125,8 @@ def split(call: Call) -> list[Value]:
     return call.g.several(count, "Split", x, axis=axis, num_outputs=count)
 
 
-@builtin("SPLIT_V")
-def split_v(call: Call) -> list[Value]:
+@shared("SplitV")
+def split_v(call: OperandCall) -> list[Value]:
     """Parts of these sizes along an axis; one of them may be -1."""
     (x,) = call.moved(0, results=call.results)
     axis, sizes = axis_of(call.one(2), x.rank), call.ints(1)
@@ -136,8 +138,8 @@ def split_v(call: Call) -> list[Value]:
     return _split(call, x, axis, sizes)
 
 
-@builtin("SLICE")
-def slice_(call: Call) -> Value:
+@shared("Slice")
+def slice_(call: OperandCall) -> Value:
     """`size` elements of each axis from `begin` on; -1 for all that follow."""
     g, (x,) = call.g, call.moved(0)
     begin = call.list_of(1)
@@ -158,15 +160,15 @@ def slice_(call: Call) -> Value:
 _END = (1 << 31) - 1
 
 
-def _known_ints(call: Call, index: int) -> list[int] | None:
+def _known_ints(call: OperandCall, index: int) -> list[int] | None:
     listed = known_ints(call.raw(index))
     if listed is None or not all(isinstance(element, int) for element in listed):
         return None
     return [int(element) for element in listed if isinstance(element, int)]
 
 
-@builtin("GATHER")
-def gather(call: Call) -> Value:
+@shared("Gather")
+def gather(call: OperandCall) -> Value:
     """Slices of an axis by number; the first `batch_dims` axes of both operands go together."""
     g, (x,), at = call.g, call.moved(0), call.raw(1)
     batch = int(call.option("batch_dims"))
@@ -188,37 +190,37 @@ def gather(call: Call) -> Value:
     return g.permute(rows, *perm, *range(len(perm), rows.rank))
 
 
-@builtin("GATHER_ND")
-def gather_nd(call: Call) -> Value:
+@shared("GatherNd")
+def gather_nd(call: OperandCall) -> Value:
     """Elements or slices by the numbers of their first axes."""
     g, (x,) = call.g, call.moved(0)
     return g("GatherND", x, g.cast(call.raw(1), dtypes.int64))
 
 
-@builtin("TILE")
-def tile(call: Call) -> Value:
+@shared("Tile")
+def tile(call: OperandCall) -> Value:
     """Elements repeated along each axis."""
     (x,) = call.moved(0)
     return call.g("Tile", x, call.list_of(1))
 
 
-@builtin("BROADCAST_TO")
-def broadcast_to(call: Call) -> Value:
+@shared("BroadcastTo")
+def broadcast_to(call: OperandCall) -> Value:
     """Elements repeated along axes of size one."""
     (x,) = call.moved(0)
     return call.g("Expand", x, call.list_of(1))
 
 
-@builtin("BROADCAST_ARGS")
-def broadcast_args(call: Call) -> Value:
+@shared("BroadcastArgs")
+def broadcast_args(call: OperandCall) -> Value:
     """The shape in which tensors of two shapes are computed together."""
     g = call.g
     parts = [g("Expand", g.number(0, dtypes.uint8), call.list_of(index)) for index in (0, 1)]
     return call.as_result(g("Shape", g("Add", *parts)))
 
 
-@builtin("REVERSE_V2")
-def reverse(call: Call) -> Value:
+@shared("ReverseV2")
+def reverse(call: OperandCall) -> Value:
     """Some axes backwards."""
     g, (x,) = call.g, call.moved(0)
     return reversed_along(g, x, [axis_of(axis, x.rank) for axis in call.ints(1)])
@@ -233,14 +235,14 @@ def reversed_along(g: Importer, x: Value, axes: Sequence[int]) -> Value:
     return g("Slice", x, *limits, g.ints(*axes), g.ints(*[-1] * count))
 
 
-@builtin("REVERSE_SEQUENCE")
-def reverse_sequence(call: Call) -> Value:
+@shared("ReverseSequence")
+def reverse_sequence(call: OperandCall) -> Value:
     """The first elements of each row backwards, as many as operand 1 says of it."""
     (x,) = call.moved(0)
     return swapped_sequence(call, x, call.raw(1))
 
 
-def swapped_sequence(call: Call, x: Value, lengths: Value) -> Value:
+def swapped_sequence(call: OperandCall, x: Value, lengths: Value) -> Value:
     """The first `lengths` elements backwards."""
     g = call.g
     time = axis_of(int(call.option("seq_dim")), x.rank)
@@ -255,27 +257,27 @@ def swapped_sequence(call: Call, x: Value, lengths: Value) -> Value:
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-@builtin("SHAPE")
-def shape(call: Call) -> Value:
+@shared("Shape")
+def shape(call: OperandCall) -> Value:
     """The sizes of a tensor."""
     return call.as_result(call.g("Shape", call.raw(0)))
 
 
-@builtin("RANK")
-def rank(call: Call) -> Value:
+@shared("Rank")
+def rank(call: OperandCall) -> Value:
     """How many axes a tensor has."""
     return call.g.constant(np.array(call.raw(0).rank, call.dtype.numpy))
 
 
-@builtin("FILL")
-def fill(call: Call) -> Value:
+@shared("Fill")
+def fill(call: OperandCall) -> Value:
     """A tensor of this shape, full of one element."""
     (x,) = call.moved(1)
     return call.g("Expand", x, call.list_of(0))
 
 
-@builtin("RANGE")
-def range_(call: Call) -> Value:
+@shared("Range")
+def range_(call: OperandCall) -> Value:
     """Numbers from a first one on, in steps, before a limit."""
     return call.g("Range", *call.reals())
 
@@ -283,7 +285,7 @@ def range_(call: Call) -> Value:
 # -- padding ---------------------------------------------------------------------------------------
 
 
-def _pads(call: Call) -> Value:
+def _pads(call: OperandCall) -> Value:
     """Operand 1, pairs for each axis, as ONNX has them: what comes before all axes, then after."""
     const = call.const(1)
     if const is not None:
@@ -294,8 +296,8 @@ def _pads(call: Call) -> Value:
     return g.cast(g("Reshape", g("Transpose", pairs, perm=(1, 0)), g.ints(-1)), dtypes.int64)
 
 
-@builtin("PAD", "PADV2")
-def pad(call: Call) -> Value:
+@shared("Pad", "PadV2")
+def pad(call: OperandCall) -> Value:
     """Zeros, or the number that is operand 2, around the elements."""
     g = call.g
     if call.keeps(0) and (not call.has(2) or call.keeps(2)):
@@ -308,8 +310,8 @@ def pad(call: Call) -> Value:
     return g("Pad", x, _pads(call), number)
 
 
-@builtin("MIRROR_PAD")
-def mirror_pad(call: Call) -> Value:
+@shared("MirrorPad")
+def mirror_pad(call: OperandCall) -> Value:
     """The elements themselves, backwards, around them: without those at the border, or with."""
     g, (x,) = call.g, call.moved(0)
     if call.option("mode") == 0:

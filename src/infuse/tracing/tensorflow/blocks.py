@@ -1,16 +1,15 @@
-"""Blocks of images as rows of a batch, and random numbers."""
+"""Blocks of images as rows of a batch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.graph import Value
+from infuse.tracing.tensorflow.calls import OperandCall, shared
 
 _END = np.iinfo(np.int64).max
 
@@ -18,7 +17,7 @@ Edge = tuple[int, int]
 Size = int | Value
 
 
-def _blocks(call: Call, x: Value) -> tuple[list[int], list[Edge] | Value]:
+def _blocks(call: OperandCall, x: Value) -> tuple[list[int], list[Edge] | Value]:
     """The sizes of blocks, and what is put or cut off before and after each axis: numbers, or a
     list that is computed.
     """
@@ -36,7 +35,7 @@ def _blocks(call: Call, x: Value) -> tuple[list[int], list[Edge] | Value]:
     return blocks, list(zip(whole[::2], whole[1::2]))
 
 
-def _sides(call: Call, edges: Value, count: int) -> tuple[Value, Value]:
+def _sides(call: OperandCall, edges: Value, count: int) -> tuple[Value, Value]:
     """What is before all axes, and what is after them, of pairs that are computed."""
     g = call.g
     pairs = g("Reshape", edges, g.ints(count, 2))
@@ -44,11 +43,11 @@ def _sides(call: Call, edges: Value, count: int) -> tuple[Value, Value]:
     return before, after
 
 
-def _sizes(call: Call, x: Value, first: int, last: int) -> list[Size]:
+def _sizes(call: OperandCall, x: Value, first: int, last: int) -> list[Size]:
     return [call.g.size_of(x, axis) for axis in range(first, last)]
 
 
-def _parts(call: Call, size: Size, block: int) -> Size:
+def _parts(call: OperandCall, size: Size, block: int) -> Size:
     """How many blocks there are."""
     if isinstance(size, Value):
         return call.g("Div", size, block)
@@ -57,8 +56,8 @@ def _parts(call: Call, size: Size, block: int) -> Size:
     return size // block
 
 
-@builtin("SPACE_TO_BATCH_ND")
-def space_to_batch(call: Call) -> Value:
+@shared("SpaceToBatchND")
+def space_to_batch(call: OperandCall) -> Value:
     """The places inside of blocks as rows of the batch, after padding with zeros."""
     g, (x,) = call.g, call.moved(0)
     blocks, edges = _blocks(call, x)
@@ -82,8 +81,8 @@ def space_to_batch(call: Call) -> Value:
     return g("Reshape", moved, g.ints(-1, *counts, *rest))
 
 
-@builtin("BATCH_TO_SPACE_ND")
-def batch_to_space(call: Call) -> Value:
+@shared("BatchToSpaceND")
+def batch_to_space(call: OperandCall) -> Value:
     """Rows of the batch as the places inside of blocks, whose edges are cut off."""
     g, (x,) = call.g, call.moved(0)
     blocks, edges = _blocks(call, x)
@@ -112,34 +111,3 @@ def batch_to_space(call: Call) -> Value:
         elif begin or end:
             y = g("Slice", y, g.ints(begin), g.ints(-end if end else _END), g.ints(axis))
     return y
-
-
-# -- random numbers --------------------------------------------------------------------------------
-
-
-def _seed(call: Call) -> dict[str, float]:
-    seeds: Sequence[int] = [int(call.option("seed")), int(call.option("seed2"))]
-    return {"seed": float(np.float32(seeds[0] ^ seeds[1]))} if any(seeds) else {}
-
-
-@builtin("RANDOM_UNIFORM")
-def random_uniform(call: Call) -> Value:
-    """Random numbers from 0 to 1; other ones than TensorFlow Lite's for the same seed."""
-    like = call.g("Expand", call.g.number(0, dtypes.float32), call.list_of(0))
-    return call.g("RandomUniformLike", like, **_seed(call))
-
-
-@builtin("RANDOM_STANDARD_NORMAL")
-def random_normal(call: Call) -> Value:
-    """Random numbers of the normal distribution; other ones for the same seed."""
-    like = call.g("Expand", call.g.number(0, dtypes.float32), call.list_of(0))
-    return call.g("RandomNormalLike", like, **_seed(call))
-
-
-@builtin("MULTINOMIAL")
-def multinomial(call: Call) -> Value:
-    """Random classes by the logarithms of their chances; other ones for the same seed."""
-    count = call.one(1)
-    if count < 1:
-        raise ModelFileError(f"it draws {count} samples")
-    return call.g("Multinomial", call.real(0), sample_size=count, dtype=call.dtype, **_seed(call))

@@ -8,16 +8,15 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.builtins.movement import axis_of
-from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.tensorflow.calls import OperandCall, shared
+from infuse.tracing.tensorflow.movement import axis_of
 
 
-@builtin("SELECT")
-def select(call: Call) -> Value:
+@shared("Select")
+def select(call: OperandCall) -> Value:
     """Elements of one tensor where a condition holds, else of another; a condition of one axis is
     for the first axis.
     """
@@ -28,21 +27,21 @@ def select(call: Call) -> Value:
     return g("Where", condition, x, y)
 
 
-@builtin("SELECT_V2")
-def select_v2(call: Call) -> Value:
+@shared("SelectV2")
+def select_v2(call: OperandCall) -> Value:
     """Elements of one tensor where a condition holds, else of another."""
     x, y = call.moved(1, 2)
     return call.g("Where", call.raw(0), x, y)
 
 
-@builtin("WHERE")
-def where(call: Call) -> Value:
+@shared("Where")
+def where(call: OperandCall) -> Value:
     """The places at which elements are not zero, one a row."""
     return call.as_result(call.g("Transpose", call.g("NonZero", call.raw(0)), perm=(1, 0)))
 
 
-@builtin("ONE_HOT")
-def one_hot(call: Call) -> Value:
+@shared("OneHot")
+def one_hot(call: OperandCall) -> Value:
     """`on` at the places of a new axis that operand 0 numbers, `off` elsewhere."""
     g, at, depth = call.g, call.raw(0), call.list_of(1)
     on, off = call.moved(2, 3)
@@ -60,24 +59,16 @@ def one_hot(call: Call) -> Value:
     return g("Where", hit, on, off)
 
 
-def _limit(call: Call, count: int) -> None:
+def _limit(call: OperandCall, count: int) -> None:
     if not 0 <= count <= 1 << 28:
         raise ModelFileError(f"{count} places are not a length of an axis")
 
 
-@builtin("UNIQUE")
-def unique(call: Call) -> list[Value]:
+@shared("Unique")
+def unique(call: OperandCall) -> list[Value]:
     """The different elements in the order in which they come, and which of them each one is."""
     values, _, which = call.g.several(3, "Unique", call.raw(0), sorted=0)
     return [values, call.as_result(which, 1)]
-
-
-@builtin("EMBEDDING_LOOKUP")
-def embedding_lookup(call: Call) -> Value:
-    """Rows of operand 1 by number."""
-    if call.tensor(1).quantized and not call.result().quantized:
-        return call.g("Gather", call.real(1), call.raw(0), axis=0)
-    return call.g("Gather", call.moved(1)[0], call.raw(0), axis=0)
 
 
 # -- slices ----------------------------------------------------------------------------------------
@@ -86,8 +77,8 @@ _LAST: Final = (1 << 31) - 1
 _BEFORE: Final = -(1 << 31)
 
 
-@builtin("STRIDED_SLICE")
-def strided_slice(call: Call) -> Value:
+@shared("StridedSlice")
+def strided_slice(call: OperandCall) -> Value:
     """Elements of each axis from `begin` to before `end` in steps; masks say which limits do not
     count, and which axes are left out, come in new, or stay as they are.
     """
@@ -142,7 +133,7 @@ def _has(masks: dict[str, int], name: str, index: int) -> bool:
 
 
 def _range(
-    call: Call, masks: dict[str, int], index: int, begin: Any, end: Any, step: Any
+    call: OperandCall, masks: dict[str, int], index: int, begin: Any, end: Any, step: Any
 ) -> tuple[Any, Any, int]:
     if not isinstance(step, int) or step == 0:
         raise call.unsupported(f"a stride of {step}")
@@ -158,7 +149,7 @@ def _range(
     return begin, end, step
 
 
-def _elements(call: Call, index: int) -> list[Any]:
+def _elements(call: OperandCall, index: int) -> list[Any]:
     """The elements of a list: numbers, or scalars that nodes read off it."""
     g, value = call.g, call.raw(index)
     listed = known_ints(value)
@@ -182,28 +173,19 @@ def _elements(call: Call, index: int) -> list[Any]:
 # -- putting ---------------------------------------------------------------------------------------
 
 
-@builtin("SCATTER_ND")
-def scatter_nd(call: Call) -> Value:
+@shared("ScatterNd")
+def scatter_nd(call: OperandCall) -> Value:
     """Zeros, to which updates are added at the places that operand 0 numbers."""
-    g, at, updates = call.g, g_int64(call, 0), call.raw(1)
-    zeros = g("Expand", _zero(call, updates.dtype), call.list_of(2))
+    g, at, updates = call.g, call.int64(0), call.raw(1)
+    zeros = g("Expand", g.number(0, updates.dtype), call.list_of(2))
     how = "none" if updates.dtype.is_bool else "add"
     return g("ScatterND", zeros, at, updates, reduction=how)
 
 
-def g_int64(call: Call, index: int) -> Value:
-    """An operand as int64."""
-    return call.g.cast(call.raw(index), dtypes.int64)
-
-
-def _zero(call: Call, dtype: DType) -> Value:
-    return call.g.constant(np.zeros((), dtype.numpy))
-
-
-@builtin("SPARSE_TO_DENSE")
-def sparse_to_dense(call: Call) -> Value:
+@shared("SparseToDense")
+def sparse_to_dense(call: OperandCall) -> Value:
     """Operand 3 everywhere, but operand 2 at the places that operand 0 numbers."""
-    g, at = call.g, g_int64(call, 0)
+    g, at = call.g, call.int64(0)
     values, rest = call.moved(2, 3)
     if at.rank < 2:
         at = g("Reshape", at, g.ints(-1, 1))
@@ -212,15 +194,15 @@ def sparse_to_dense(call: Call) -> Value:
     return g("ScatterND", full, at, g("Expand", values, count))
 
 
-@builtin("SEGMENT_SUM")
-def segment_sum(call: Call) -> Value:
+@shared("SegmentSum")
+def segment_sum(call: OperandCall) -> Value:
     """The sums of the rows of each segment, by their ascending numbers."""
-    g, x, at = call.g, call.real(0), g_int64(call, 1)
+    g, x, at = call.g, call.real(0), call.int64(1)
     count = g("Add", g("ReduceMax", at, g.ints(0), keepdims=1), 1)
     return _segments(call, x, at, count, "add", 0)
 
 
-def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: Any) -> Value:
+def _segments(call: OperandCall, x: Value, at: Value, count: Value, how: str, start: Any) -> Value:
     g = call.g
     rest = g("Shape", x, start=at.rank)
     first = g.constant(np.array(start, x.dtype.numpy))
@@ -228,11 +210,11 @@ def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: An
     return g("ScatterND", full, g("Unsqueeze", at, g.ints(-1)), x, reduction=how)
 
 
-def unsorted(how: str, *, skips_nan: bool = False) -> Callable[[Call], Value]:
+def unsorted(how: str, *, skips_nan: bool = False) -> Callable[[OperandCall], Value]:
     """The elements of each segment, whose numbers need not ascend, brought together so."""
 
-    def build(call: Call) -> Value:
-        g, x, at, count = call.g, call.real(0), g_int64(call, 1), call.list_of(2)
+    def build(call: OperandCall) -> Value:
+        g, x, at, count = call.g, call.real(0), call.int64(1), call.list_of(2)
         info: Any = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
         start = {"add": 0, "mul": 1, "max": info.min, "min": info.max}[how]
         if skips_nan and x.dtype.is_float:
@@ -245,14 +227,12 @@ def unsorted(how: str, *, skips_nan: bool = False) -> Callable[[Call], Value]:
     return build
 
 
-builtin("UNSORTED_SEGMENT_SUM")(unsorted("add"))
-builtin("UNSORTED_SEGMENT_PROD")(unsorted("mul"))
-builtin("UNSORTED_SEGMENT_MAX")(unsorted("max", skips_nan=True))
-builtin("UNSORTED_SEGMENT_MIN")(unsorted("min", skips_nan=True))
+for _name, _how in {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}.items():
+    shared(f"UnsortedSegment{_name}")(unsorted(_how))
 
 
-@builtin("DYNAMIC_UPDATE_SLICE")
-def dynamic_update_slice(call: Call) -> Value:
+@shared("DynamicUpdateSlice", "XlaDynamicUpdateSlice")
+def dynamic_update_slice(call: OperandCall) -> Value:
     """Operand 0 with operand 1 in it, from the place of operand 2 on, moved so that it fits."""
     g = call.g
     x, update = call.moved(0, 1)
@@ -265,8 +245,8 @@ def dynamic_update_slice(call: Call) -> Value:
     return g("Where", inside, g("Pad", update, pads), x)
 
 
-@builtin("MATRIX_DIAG")
-def matrix_diag(call: Call) -> Value:
+@shared("MatrixDiag")
+def matrix_diag(call: OperandCall) -> Value:
     """Square matrices with these diagonals, zero elsewhere."""
     g, x = call.g, call.real(0)
     size = x.shape[-1] if x.rank else None
@@ -274,11 +254,11 @@ def matrix_diag(call: Call) -> Value:
         raise call.unsupported("a diagonal of unknown length")
     _limit(call, size * size)
     eye = g.constant(np.eye(size, dtype=bool))
-    return g("Where", eye, g("Unsqueeze", x, g.ints(-2)), _zero(call, x.dtype))
+    return g("Where", eye, g("Unsqueeze", x, g.ints(-2)), g.number(0, x.dtype))
 
 
-@builtin("MATRIX_SET_DIAG")
-def matrix_set_diag(call: Call) -> Value:
+@shared("MatrixSetDiag")
+def matrix_set_diag(call: OperandCall) -> Value:
     """Matrices with other diagonals."""
     g = call.g
     x, diagonal = call.moved(0, 1)
@@ -289,63 +269,3 @@ def matrix_set_diag(call: Call) -> Value:
     eye = g.constant(np.eye(rows, columns, dtype=bool))
     wide = g.pad(diagonal, diagonal.rank - 1, 0, max(columns - rows, 0))
     return g("Where", eye, g("Unsqueeze", wide, g.ints(-2)), x)
-
-
-@builtin("DILATE")
-def dilate(call: Call) -> Value:
-    """Elements with others between them: along each axis one less than operand 1 says."""
-    g = call.g
-    x, number = call.moved(0, 2)
-    steps = call.ints(1)
-    if len(steps) != x.rank or any(step < 1 for step in steps):
-        raise ModelFileError(f"it dilates {x.rank} axes by {steps}")
-    for axis, step in enumerate(steps):
-        size = x.shape[axis]
-        if step == 1:
-            continue
-        if not isinstance(size, int):
-            raise call.unsupported("dilation of an axis of unknown length")
-        sizes = [g.size_of(x, a) for a in range(x.rank)]
-        columns = g("Unsqueeze", x, g.ints(axis + 1))
-        pads = g.ints(0, step - 1)
-        spread = g("Pad", columns, pads, number, g.ints(axis + 1))
-        joined = g("Reshape", spread, g.ints(*sizes[:axis], size * step, *sizes[axis + 1 :]))
-        x = g.slice(joined, axis, 0, (size - 1) * step + 1)
-    return x
-
-
-# -- boxes -----------------------------------------------------------------------------------------
-
-
-@builtin("NON_MAX_SUPPRESSION_V4")
-def non_max_suppression(call: Call) -> list[Value]:
-    """The numbers of the boxes that stay, zeros behind them, and how many there are."""
-    _, places, count = _boxes(call)
-    return [call.as_result(places), call.as_result(count, 1)]
-
-
-@builtin("NON_MAX_SUPPRESSION_V5")
-def non_max_suppression_v5(call: Call) -> list[Value]:
-    """Besides, their scores."""
-    sigma = call.const(5)
-    if sigma is None or np.any(sigma):
-        raise call.unsupported("soft suppression of boxes")
-    chosen, places, count = _boxes(call)
-    g = call.g
-    scores = g("Gather", call.raw(1), chosen, axis=0)
-    missing = g("Sub", call.list_of(2), g("Shape", chosen))
-    padded = g("Pad", scores, g("Concat", g.ints(0), missing, axis=0))
-    return [call.as_result(places), padded, call.as_result(count, 2)]
-
-
-def _boxes(call: Call) -> tuple[Value, Value, Value]:
-    g, most = call.g, call.list_of(2)
-    boxes, scores = (
-        g("Unsqueeze", call.raw(0), g.ints(0)),
-        g("Unsqueeze", call.raw(1), g.ints(0, 1)),
-    )
-    rows = g("NonMaxSuppression", boxes, scores, most, call.raw(3), call.raw(4))
-    chosen = g("Gather", rows, g.constant(2), axis=1)
-    missing = g("Sub", most, g("Shape", chosen))
-    places = g("Pad", chosen, g("Concat", g.ints(0), missing, axis=0))
-    return chosen, places, g("Squeeze", g("Shape", chosen), g.ints(0))
