@@ -11,3 +11,8 @@ class Call:
     def unsupported(self, what: str) -> UnsupportedOperatorError:
         """The error for a form of the operator that has no translation."""
         return UnsupportedOperatorError(f"{what} is not supported")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text: a list of names as a table has them."""
+    return tuple(text.split())

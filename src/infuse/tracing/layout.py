@@ -9,38 +9,12 @@ import numpy as np
 
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
+from infuse.tracing.calls import words
 from infuse.tracing.importer import Importer
 
 POINTWISE: Final = frozenset(
-    [
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Max",
-        "Min",
-        "Pow",
-        "PRelu",
-        "Clip",
-        "Relu",
-        "Sigmoid",
-        "Tanh",
-        "HardSwish",
-        "LeakyRelu",
-        "Elu",
-        "Gelu",
-        "Exp",
-        "Log",
-        "Sqrt",
-        "Neg",
-        "Abs",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Reciprocal",
-        "Identity",
-        "Cast",
-    ]
+    words("""Add Sub Mul Div Max Min Pow PRelu Clip Relu Sigmoid Tanh HardSwish LeakyRelu Elu
+        Gelu Exp Log Sqrt Neg Abs Floor Ceil Round Reciprocal Identity Cast""")
 )
 TO_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 """The order of axes that brings the channels, last in the file, behind the batch, by rank."""

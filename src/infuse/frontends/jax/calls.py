@@ -19,7 +19,7 @@ from infuse.tracing.importer import Importer, registered
 from infuse.tracing.semantics import arithmetic
 from infuse.tracing.sizes import Sizes
 
-Handler = Callable[["Call"], Any]
+Handler = Callable[["JaxCall"], Any]
 _H = TypeVar("_H", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the primitive."""
@@ -154,14 +154,14 @@ class JaxImporter(Importer):
 RANDOM_HINT: Final = "make random numbers outside, and give them to the function as an argument"
 
 
-class Run(Protocol):
+class JaxRun(Protocol):
     """Builds what a jaxpr does to operands with an importer (`reader.run`)."""
 
     def __call__(self, g: JaxImporter, jaxpr: Any, operands: Sequence[Value]) -> list[Value]:
         """Its results."""
 
 
-class Call:
+class JaxCall:
     """An equation of a jaxpr: a primitive, its parameters, operands, and the types of results."""
 
     def __init__(
@@ -171,7 +171,7 @@ class Call:
         parameters: Mapping[str, Any],
         operands: Sequence[Value],
         types: Sequence[TensorType],
-        run: Run,
+        run: JaxRun,
     ) -> None:
         self.g, self.name, self.parameters = g, name, parameters
         self.operands, self.types, self.run = list(operands), list(types), run
@@ -227,6 +227,3 @@ def lowest(dtype: DType) -> Any:
 def highest(dtype: DType) -> Any:
     """The number that no number of the type is above."""
     return np.inf if dtype.is_float else 1 if dtype.is_bool else np.iinfo(dtype.numpy).max
-
-
-__all__ = ["RANDOM_HINT", "TABLE", "Call", "JaxImporter", "Run", "highest", "lowest", "primitive"]

@@ -10,7 +10,7 @@ import numpy as np
 
 import infuse.frontends.jax.primitives  # noqa: F401  fills the table
 from infuse.errors import GraphError
-from infuse.frontends.jax.calls import RANDOM_HINT, TABLE, Call, JaxImporter
+from infuse.frontends.jax.calls import RANDOM_HINT, TABLE, JaxCall, JaxImporter
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.tracing.importer import require_all
@@ -56,7 +56,7 @@ def run(g: JaxImporter, jaxpr: Any, operands: Sequence[Value]) -> list[Value]:
             types = [g.type_of(variable.aval) for variable in equation.outvars]
             name = equation.primitive.name
             atoms = [read(atom) for atom in equation.invars]
-            made = TABLE[name](Call(g, name, equation.params, atoms, types, run))
+            made = TABLE[name](JaxCall(g, name, equation.params, atoms, types, run))
             results = made if isinstance(made, list) else [made]
             for variable, value, type in zip(equation.outvars, results, types, strict=True):
                 values[variable] = _checked(name, value, type)
@@ -100,6 +100,3 @@ def _line(equation: Any) -> str:
         if not frame.file_name.startswith(library):
             return f"{frame.file_name}:{frame.line_num}"
     return ""
-
-
-__all__ = ["check", "constant", "run"]

@@ -17,8 +17,8 @@ from infuse.frontends.archives import Archive
 from infuse.frontends.documents import json_object
 from infuse.frontends.files import map_file
 from infuse.frontends.keras import hdf5
-from infuse.frontends.keras.reader import Reader
-from infuse.frontends.keras.weights import Listed, Named, Stored, Weights
+from infuse.frontends.keras.reader import KerasReader
+from infuse.frontends.keras.weights import LayerWeights, Listed, Named, Stored
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.tfjs import read_weights
 from infuse.ir.collection import uncollected
@@ -71,8 +71,8 @@ def load_tfjs(path: Path) -> Graph:
         return _graph(config, str(topology.get("keras_version", "2")), Named(arrays))
 
 
-def _graph(config: object, version: str, weights: Weights) -> Graph:
-    reader = Reader(config, version, weights)
+def _graph(config: object, version: str, weights: LayerWeights) -> Graph:
+    reader = KerasReader(config, version, weights)
     with uncollected(), numbering(reader.g.sizes.taken):
         return reader.graph()
 

@@ -4,36 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.config import Config, compute_type
+from infuse.errors import ModelFileError
+from infuse.frontends.keras.config import Config
 from infuse.ir.graph import Array, Value
+from infuse.tracing.calls import Call
 from infuse.tracing.layout import LayoutImporter
+
+if TYPE_CHECKING:
+    from infuse.frontends.keras.reader import KerasReader
+    from infuse.frontends.keras.tree import KerasLayer
+
 
 Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
-Weights = Callable[[Config], list[str]]
+LayerWeights = Callable[[Config], list[str]]
 Children = Callable[[Config], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LayerKind:
     """A kind of layer: what builds it (a function of the call and the arguments of `call`), names
     of its own weights, serialized layers inside by attribute, and whether masks go through it.
     """
 
     build: Handler
-    weights: Weights
+    weights: LayerWeights
     children: Children
     masking: bool
 
 
-TABLE: Final[dict[str, Entry]] = {}
+TABLE: Final[dict[str, LayerKind]] = {}
 """By name of the class; operations of `keras.ops` are called `ops.Add`."""
 
 
@@ -46,7 +52,7 @@ def _empty(config: Config) -> Mapping[str, Any]:
 
 
 def layer(
-    *names: str, weights: Weights = _none, children: Children = _empty, masking: bool = False
+    *names: str, weights: LayerWeights = _none, children: Children = _empty, masking: bool = False
 ) -> Callable[[_H], _H]:
     """Register what builds layers of these classes.
 
@@ -57,37 +63,18 @@ def layer(
     def register(handler: _H) -> _H:
         for name in names:
             assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = Entry(handler, weights, children, masking)
+            TABLE[name] = LayerKind(handler, weights, children, masking)
         return handler
 
     return register
 
 
-class Described(Protocol):
-    """A layer of the model (`tree.Layer`)."""
-
-    kind: str
-    name: str
-    config: Config
-    children: dict[str, Any]
-    arrays: dict[str, Array]
-
-
-class Runner(Protocol):
-    """What builds layers (`reader.Reader`)."""
-
-    g: LayoutImporter
-    masks: dict[Value, Value]
-    generation: int
-
-    def run(self, layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The results of a layer for these arguments."""
-
-
-class Call:
+class KerasCall(Call):
     """A call of a layer: its configuration, weights, and the masks of what it is given."""
 
-    def __init__(self, runner: Runner, layer: Described, g: LayoutImporter | None = None) -> None:
+    def __init__(
+        self, runner: KerasReader, layer: KerasLayer, g: LayoutImporter | None = None
+    ) -> None:
         self.runner, self.layer = runner, layer
         self.config = layer.config
         self.g = g or runner.g
@@ -96,10 +83,6 @@ class Call:
     def dtype(self) -> DType:
         """The element type that the layer computes in."""
         return self.config.dtype
-
-    def unsupported(self, what: str) -> UnsupportedOperatorError:
-        """The error for a form of the layer that has no translation."""
-        return UnsupportedOperatorError(f"{what} is not supported")
 
     # -- masks -------------------------------------------------------------------------------------
 
@@ -194,9 +177,9 @@ class Call:
         """The results of a layer inside; masks go no further than it."""
         return self.runner.run(self.layer.children[attribute], args, kwargs)
 
-    def child(self, attribute: str) -> Call:
+    def child(self, attribute: str) -> KerasCall:
         """A call of a layer inside, for its configuration and weights."""
-        return Call(self.runner, self.layer.children[attribute], self.g)
+        return KerasCall(self.runner, self.layer.children[attribute], self.g)
 
 
 def promoted(*values: Any) -> DType:
@@ -223,6 +206,3 @@ def promoted(*values: Any) -> DType:
     if unsigned >= 64:
         return dtypes.float32
     return dtypes.by_name(f"int{max(*(d.bits for d in signed), 2 * unsigned)}")
-
-
-__all__ = ["TABLE", "Call", "Entry", "Runner", "compute_type", "layer", "promoted"]

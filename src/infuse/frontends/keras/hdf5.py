@@ -13,21 +13,21 @@ from infuse.frontends.keras.hdf5_process import Content
 from infuse.ir.graph import Array
 
 
-def opened(data: memoryview) -> Group:
+def opened(data: memoryview) -> StoredGroup:
     """The root of the file that these bytes are; ModelFileError where it is damaged, or h5py is not
     there.
     """
     content = hdf5_process.read(data)
-    return Group(content.root, content, data)
+    return StoredGroup(content.root, content, data)
 
 
-class Group:
+class StoredGroup:
     """A group of a file: its groups, datasets and attributes by name."""
 
     def __init__(self, entries: dict[str, Any], content: Content, data: memoryview) -> None:
         self._entries, self._content, self._data = entries, content, data
 
-    def group(self, name: str) -> Group | None:
+    def group(self, name: str) -> StoredGroup | None:
         """A group inside, by its path; None where there is none."""
         inner = self
         for part in name.split("/"):
@@ -35,7 +35,7 @@ class Group:
             entries = inner._entries["groups"].get(part)
             if entries is None:
                 return None
-            inner = Group(entries, self._content, self._data)
+            inner = StoredGroup(entries, self._content, self._data)
         return inner
 
     def text(self, attribute: str) -> str | None:

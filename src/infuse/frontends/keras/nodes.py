@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.keras.config import Config, is_int
-from infuse.frontends.keras.tree import Layer
+from infuse.frontends.keras.tree import KerasLayer
 
 Place = tuple[str, int, int]
 """A tensor: the layer's name, the number of the call, the number of the result."""
@@ -19,12 +19,12 @@ _CONSTANT: Final = "_CONSTANT_VALUE"
 
 
 @dataclass(frozen=True)
-class Node:
+class KerasNode:
     """A call of a layer: the number of the call, and how the file writes its arguments. `firsts`:
     the numbers that it gives the first calls of models inside, where these are not 0.
     """
 
-    layer: Layer
+    layer: KerasLayer
     number: int
     content: Any
     firsts: Mapping[str, int] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def _counted(place: Place, firsts: Mapping[str, int]) -> Place:
     return place[0], place[1] - firsts.get(place[0], 0), place[2]
 
 
-def _firsts(model: Layer) -> tuple[dict[str, int], dict[str, int]]:
+def _firsts(model: KerasLayer) -> tuple[dict[str, int], dict[str, int]]:
     """The numbers of the first calls of models inside, in arguments and in outputs.
 
     Keras counts the call that made a model: Keras 3 in outputs only, and not for Sequential models.
@@ -143,7 +143,7 @@ def _firsts(model: Layer) -> tuple[dict[str, int], dict[str, int]]:
     return arguments, outputs
 
 
-def places_of(model: Layer) -> tuple[Named, Named]:
+def places_of(model: KerasLayer) -> tuple[Named, Named]:
     """The inputs and the outputs of a model, with their names."""
     if model.kind == "Sequential":
         layers = model.layers
@@ -175,7 +175,7 @@ def _listed(content: Any, name: str = "") -> Iterator[tuple[str, Place]]:
         raise ModelFileError(f"{str(content)[:80]!r} names no tensor of the model")
 
 
-def completed(model: Layer) -> None:
+def completed(model: KerasLayer) -> None:
     """Let Sequential models begin with an input, of the shape that their files say."""
     layers = model.layers
     if model.kind != "Sequential" or not layers or layers[0].kind == "InputLayer":
@@ -194,10 +194,10 @@ def completed(model: Layer) -> None:
     if first.kind == "Embedding":
         fields["dtype"] = "float32"
     name = f"{first.name}_input"
-    model.children["layers"] = [Layer("InputLayer", name, Config(fields), {}), *layers]
+    model.children["layers"] = [KerasLayer("InputLayer", name, Config(fields), {}), *layers]
 
 
-def nodes_of(model: Layer, outputs: Iterable[Place]) -> list[Node]:
+def nodes_of(model: KerasLayer, outputs: Iterable[Place]) -> list[KerasNode]:
     """The calls that the outputs need, in the order in which Keras runs them."""
     nodes = {(n.layer.name, n.number): n for n in _all_nodes(model)}
     reads = {key: [p[:2] for p in node.places()] for key, node in nodes.items()}
@@ -214,20 +214,20 @@ def nodes_of(model: Layer, outputs: Iterable[Place]) -> list[Node]:
     return [nodes[key] for key in ready]
 
 
-def _all_nodes(model: Layer) -> Iterator[Node]:
+def _all_nodes(model: KerasLayer) -> Iterator[KerasNode]:
     if model.kind == "Sequential":
         before: list[Any] = []
         for layer in model.layers:
-            yield Node(layer, 0, before)
+            yield KerasNode(layer, 0, before)
             before = [[layer.name, 0, 0, {}]]
         return
     firsts = _firsts(model)[0]
     for layer in model.layers:
         calls = layer.serialized.get("inbound_nodes") or []
         if not calls:
-            yield Node(layer, 0, [])
+            yield KerasNode(layer, 0, [])
         for number, content in enumerate(calls):
-            yield Node(layer, number, content, firsts)
+            yield KerasNode(layer, number, content, firsts)
 
 
 def _sorted(

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import infuse.frontends.keras.layers  # noqa: F401  registers the layers
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.calls import TABLE, Call
+from infuse.frontends.keras.calls import TABLE, KerasCall
 from infuse.frontends.keras.config import compute_type, policy_of
-from infuse.frontends.keras.nodes import Node, Place, completed, nodes_of, places_of, resolved
-from infuse.frontends.keras.tree import Layer, layer_of
-from infuse.frontends.keras.weights import Weights
+from infuse.frontends.keras.nodes import KerasNode, Place, completed, nodes_of, places_of, resolved
+from infuse.frontends.keras.tree import KerasLayer, layer_of
+from infuse.frontends.keras.weights import LayerWeights
 from infuse.ir.graph import Graph, Value
 from infuse.tracing.importer import free_name, require_all
 from infuse.tracing.layout import LayoutImporter, tidy
@@ -22,12 +22,12 @@ _DEEPEST: Final = 50
 _PYTHON: Final = ("Lambda", "ops.Function", "FunctionLayer")
 
 
-class Reader:
+class KerasReader:
     """Reads one model. `masks`: those that Keras would have attached to tensors; `generation`: 2 or
     3, the release of Keras.
     """
 
-    def __init__(self, serialized: object, version: str, weights: Weights) -> None:
+    def __init__(self, serialized: object, version: str, weights: LayerWeights) -> None:
         self.generation = 3 if version.startswith("3") else 2
         self.model = layer_of(serialized)
         self.g = LayoutImporter(self.model.name)
@@ -95,7 +95,7 @@ class Reader:
 
     # -- models ------------------------------------------------------------------------------------
 
-    def call_model(self, model: Layer, values: Sequence[Value]) -> list[Value]:
+    def call_model(self, model: KerasLayer, values: Sequence[Value]) -> list[Value]:
         """The outputs of a model for these inputs, in the order of its file."""
         if self._depth >= _DEEPEST:
             raise ModelFileError(f"more than {_DEEPEST} models are inside each other")
@@ -115,7 +115,7 @@ class Reader:
         self._depth -= 1
         return [resolved(place, results) for _, place in outputs]
 
-    def _run_node(self, node: Node, results: Mapping[tuple[str, int], list[Any]]) -> list[Any]:
+    def _run_node(self, node: KerasNode, results: Mapping[tuple[str, int], list[Any]]) -> list[Any]:
         if node.layer.kind == _INPUT:
             raise ModelFileError(f"the input {node.layer.name!r} is none of its model")
         args, kwargs = node.arguments(lambda place: resolved(place, results))
@@ -129,7 +129,7 @@ class Reader:
 
     # -- layers ------------------------------------------------------------------------------------
 
-    def run(self, layer: Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def run(self, layer: KerasLayer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The results of a layer for these arguments, with masks as Keras hands them on."""
         options = dict(kwargs)
         if options.pop("training", None) is True and self.generation == 2:
@@ -141,7 +141,7 @@ class Reader:
         entry = TABLE.get(layer.kind)
         if entry is None:
             raise UnsupportedOperatorError(f"a layer of the class {layer.kind} inside of another")
-        call = Call(self, layer)
+        call = KerasCall(self, layer)
         if layer.is_operation or layer.kind in ("TFOpLambda", "SlicingOpLambda"):
             return entry.build(call, *args, **options)
         args = [self._converted(layer, argument) for argument in args]
@@ -168,7 +168,7 @@ class Reader:
             return self.g("Identity", made)
         return made
 
-    def _converted(self, layer: Layer, argument: Any) -> Any:
+    def _converted(self, layer: KerasLayer, argument: Any) -> Any:
         """An argument in the type that the layer computes in, where both are floats."""
         if isinstance(argument, (list, tuple)):
             return type(argument)(self._converted(layer, each) for each in argument)
@@ -183,7 +183,7 @@ class Reader:
             self.masks[result] = self.masks[argument]
         return result
 
-    def _nested(self, model: Layer, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    def _nested(self, model: KerasLayer, args: Sequence[Any], options: dict[str, Any]) -> Any:
         values = flat(args)
         masks = flat(options.pop("mask", None))
         if options:
@@ -207,6 +207,3 @@ def flat(nested: Any) -> list[Any]:
     if isinstance(nested, dict):
         return [each for key in sorted(nested) for each in flat(nested[key])]
     return [nested]
-
-
-__all__ = ["Reader", "flat"]

@@ -13,19 +13,11 @@ from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import TABLE
 from infuse.frontends.keras.config import Config, class_of, inner_config, layers_of
 from infuse.ir.graph import Array
+from infuse.tracing.calls import words
 
 MODELS: Final = ("Functional", "Sequential", "Model")
-_FIXED: Final = (
-    "moving_mean",
-    "moving_variance",
-    "mean",
-    "variance",
-    "count",
-    "vector_u",
-    "sn_u",
-    "kernel_scale",
-    "embeddings_scale",
-)
+_FIXED: Final = words("""moving_mean moving_variance mean variance count vector_u sn_u kernel_scale
+    embeddings_scale""")
 """Names of weights that training does not change."""
 _OPERATIONS: Final = ("keras.src.ops.", "keras.ops")
 
@@ -35,7 +27,7 @@ _CLASSES: Final = {"GroupQueryAttention": "GroupedQueryAttention"}
 
 
 @dataclass
-class Layer:
+class KerasLayer:
     """A layer or operation: its kind (`ops.Add` for an operation), name and configuration; names of
     its own weights; the layers inside by attribute; elements of the weights, once they are bound.
     """
@@ -59,23 +51,23 @@ class Layer:
         return self.kind.startswith("ops.")
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[KerasLayer]:
         """The layers inside a model."""
         return list(self.children.get("layers", ()))
 
     @property
-    def inside(self) -> list[Layer]:
+    def inside(self) -> list[KerasLayer]:
         """All layers directly inside, in the order in which Keras tracks them."""
         listed = (c if isinstance(c, list) else [c] for c in self.children.values())
         return [layer for part in listed for layer in part]
 
-    def every(self) -> Iterator[Layer]:
+    def every(self) -> Iterator[KerasLayer]:
         """This layer and all inside."""
         yield self
         for layer in self.inside:
             yield from layer.every()
 
-    def slots(self, trainable: bool = True) -> Iterator[tuple[Layer, str, bool]]:
+    def slots(self, trainable: bool = True) -> Iterator[tuple[KerasLayer, str, bool]]:
         """All weights in the order of Keras: the layer, the name, and whether training changes
         it. A weight that a layer shares with one inside counts once.
         """
@@ -95,7 +87,7 @@ class Layer:
         self.arrays[name] = np.asarray(array)
 
 
-def layer_of(serialized: Any, name: str = "") -> Layer:
+def layer_of(serialized: Any, name: str = "") -> KerasLayer:
     """A layer with all that is inside; kinds that are not known have nothing inside."""
     kind = class_of(serialized)
     if _is_operation(serialized, kind):
@@ -104,7 +96,7 @@ def layer_of(serialized: Any, name: str = "") -> Layer:
         return _model(kind, serialized, name)
     config = Config(inner_config(serialized))
     own = serialized.get("name") or config.get("name") or name or kind
-    layer = Layer(kind, str(own), config, serialized)
+    layer = KerasLayer(kind, str(own), config, serialized)
     entry = TABLE.get(kind)
     if entry is not None:
         layer.weights = entry.weights(config)
@@ -126,11 +118,11 @@ def _is_operation(serialized: Mapping[str, Any], kind: str) -> bool:
     return f"ops.{kind}" in TABLE and isinstance(config, Mapping) and "trainable" not in config
 
 
-def _model(kind: str, serialized: Any, name: str) -> Layer:
+def _model(kind: str, serialized: Any, name: str) -> KerasLayer:
     config = serialized["config"]
     fields = config if isinstance(config, Mapping) else {}
     own = serialized.get("name") or fields.get("name") or name or "model"
-    layer = Layer(kind, str(own), Config(fields), serialized)
+    layer = KerasLayer(kind, str(own), Config(fields), serialized)
     layer.children["layers"] = [layer_of(each) for each in layers_of(serialized)]
     return layer
 

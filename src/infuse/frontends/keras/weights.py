@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.hdf5 import Group
-from infuse.frontends.keras.tree import Layer, snake_case
+from infuse.frontends.keras.hdf5 import StoredGroup
+from infuse.frontends.keras.tree import KerasLayer, snake_case
 from infuse.ir.graph import Array
 
 _LISTS: Final = ("layers", "_layer_checkpoint_dependencies")
@@ -18,24 +18,24 @@ _LISTS: Final = ("layers", "_layer_checkpoint_dependencies")
 _HINT: Final = "the file is of another model, or damaged; save it again"
 
 
-class Weights(Protocol):
+class LayerWeights(Protocol):
     """Gives the layers of a model their weights."""
 
-    def bind(self, model: Layer) -> None:
+    def bind(self, model: KerasLayer) -> None:
         """Bind the weights of all layers; ModelFileError where some are missing."""
 
 
 class Stored:
     """Groups whose paths are the attributes of layers, with weights by number."""
 
-    def __init__(self, root: Group) -> None:
+    def __init__(self, root: StoredGroup) -> None:
         self._root = root
 
-    def bind(self, model: Layer) -> None:
+    def bind(self, model: KerasLayer) -> None:
         """Bind the weights of all layers."""
         self._bind(model, self._root)
 
-    def _bind(self, layer: Layer, group: Group | None) -> None:
+    def _bind(self, layer: KerasLayer, group: StoredGroup | None) -> None:
         if layer.weights:
             self._own(layer, group.group("vars") if group is not None else None)
         for attribute, inner in layer.children.items():
@@ -54,7 +54,7 @@ class Stored:
                 counts[name] += 1
                 self._bind(each, owner.group(place) if owner is not None else None)
 
-    def _own(self, layer: Layer, group: Group | None) -> None:
+    def _own(self, layer: KerasLayer, group: StoredGroup | None) -> None:
         stored = group.datasets() if group is not None else []
         if group is None or len(stored) != len(layer.weights):
             raise ModelFileError(
@@ -69,10 +69,10 @@ class Stored:
 class Listed:
     """A group for each layer of the model, which lists its weights in the order of Keras."""
 
-    def __init__(self, root: Group) -> None:
+    def __init__(self, root: StoredGroup) -> None:
         self._root = root
 
-    def bind(self, model: Layer) -> None:
+    def bind(self, model: KerasLayer) -> None:
         """Bind the weights of all layers."""
         for layer in model.layers:
             if any(True for _ in layer.slots()):
@@ -89,7 +89,7 @@ class Named:
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = arrays
 
-    def bind(self, model: Layer) -> None:
+    def bind(self, model: KerasLayer) -> None:
         """Bind the weights of all layers."""
         for layer in model.layers:
             if layer.is_model:
@@ -101,7 +101,7 @@ class Named:
                 _bind_all(layer, names, [self._arrays[name] for name in names])
 
 
-def _bind_all(layer: Layer, names: Sequence[str], arrays: Sequence[Array]) -> None:
+def _bind_all(layer: KerasLayer, names: Sequence[str], arrays: Sequence[Array]) -> None:
     """Bind weights of a layer in the order of Keras: first those that training changes."""
     slots = list(layer.slots())
     ordered = [s for s in slots if s[2]] + [s for s in slots if not s[2]]
@@ -121,5 +121,5 @@ def _bind_all(layer: Layer, names: Sequence[str], arrays: Sequence[Array]) -> No
         owner.bind(name, array)
 
 
-def _missing(layer: Layer) -> ModelFileError:
+def _missing(layer: KerasLayer) -> ModelFileError:
     return ModelFileError(f"the file has no weights of the layer {layer.name!r}", hint=_HINT)

@@ -15,8 +15,8 @@ from infuse.errors import ModelFileError
 from infuse.frontends.files import ExternalFiles
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.mindspore.messages import MESSAGES
-from infuse.frontends.mindspore.model import Model
-from infuse.frontends.mindspore.reader import Reader
+from infuse.frontends.mindspore.model import MindModel
+from infuse.frontends.mindspore.reader import MindReader
 from infuse.frontends.protobuf import parse
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
@@ -45,7 +45,7 @@ def load(data: memoryview, where: str, path: Path | None = None) -> Graph:
                 where=where,
                 hint="export it without `dataset=`",
             )
-        reader = Reader(Model(proto, ExternalFiles(path)))
+        reader = MindReader(MindModel(proto, ExternalFiles(path)))
         with uncollected(), numbering(reader.g.sizes.taken):
             return reader.graph()
 

@@ -14,50 +14,20 @@ from infuse.frontends.mindspore.tensors import TYPE_IDS
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TorchImporter, handler_of
+from infuse.tracing.calls import Call, words
 from infuse.tracing.importer import registered
 
-Handler = Callable[["Call"], Any]
+Handler = Callable[["MindCall"], Any]
 Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the primitive."""
 _NOISE: Final = frozenset(
-    [
-        "input_names",
-        "output_names",
-        "op_adaptation_processed",
-        "is_load",
-        "primitive_target",
-        "side_effect_mem",
-        "side_effect_io",
-        "side_effect_propagate",
-        "checkpoint",
-        "N",
-        "n",
-        "use_copy",
-        "need_infer_value_dim",
-        "dyn_input_sizes",
-        "target",
-        "instance_name",
-        "num",
-        "need_unpack",
-        "forward_unique_id",
-        "is_dynamic_rank",
-        "group_rank_ids",
-        "gen_strategy",
-        "has_shard",
-        "inputSize",
-        "input_size",
-        "out_channel",
-        "bprop_hash",
-        "side_effect_hidden",
-        "rebuild",
-        "use_pynative",
-        "recompute",
-        "strategy_gen_mode",
-        "in_strategy",
-        "view",
-        "cust_aicpu",
-    ]
+    words("""input_names output_names op_adaptation_processed is_load primitive_target
+        side_effect_mem side_effect_io side_effect_propagate checkpoint N n use_copy
+        need_infer_value_dim dyn_input_sizes target instance_name num need_unpack
+        forward_unique_id is_dynamic_rank group_rank_ids gen_strategy has_shard inputSize
+        input_size out_channel bprop_hash side_effect_hidden rebuild use_pynative recompute
+        strategy_gen_mode in_strategy view cust_aicpu""")
 )
 """Attributes that say how or where something is computed, or again what the operands say."""
 
@@ -76,7 +46,7 @@ def shared(name: str, target: str, *arguments: str) -> None:
     assert handler is not None, target
     called = f"aten.{target}"
 
-    def build(call: Call) -> Any:
+    def build(call: MindCall) -> Any:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for argument in arguments:
@@ -94,7 +64,7 @@ def shared(name: str, target: str, *arguments: str) -> None:
     primitive(name)(build)
 
 
-class Call:
+class MindCall(Call):
     """A call of a primitive: its operands and attributes."""
 
     def __init__(
@@ -117,10 +87,6 @@ class Call:
         for number, item in enumerate(self.items):
             if number not in self._read and item is not None:
                 raise UnsupportedOperatorError(f"its operand {number} is not known")
-
-    def unsupported(self, what: str) -> UnsupportedOperatorError:
-        """The error for a form of the primitive that has no translation."""
-        return UnsupportedOperatorError(f"{what} is not supported")
 
     def argument(self, source: str) -> Item:
         """What `shared` calls an argument."""

@@ -17,7 +17,7 @@ FIRST_ONLY: Final = ("Depend", "Load")
 _PREFIX: Final = "REF::"
 
 
-class Node:
+class MindNode:
     """A node: what it applies, which is a primitive unless `primitive` is empty, and to what."""
 
     def __init__(self, proto: Any, primitives: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class GraphOf:
         self.name: str = proto.name
         self.inputs = list(proto.input)
         self.constants = [n for n in proto.node if n.op_type == "Constant"]
-        nodes = [Node(n, primitives) for n in proto.node if n.op_type != "Constant"]
+        nodes = [MindNode(n, primitives) for n in proto.node if n.op_type != "Constant"]
         self.nodes = {node.name: node for node in nodes}
         if len(self.nodes) != len(nodes):
             raise ModelFileError(f"two nodes of the graph {self.name!r} have one name")
@@ -68,7 +68,7 @@ class GraphOf:
         self.output: str = proto.output[0].name
 
 
-class Model:
+class MindModel:
     """A MindIR file; `files` are those that its parameters may lie in."""
 
     def __init__(self, proto: Any, files: ExternalFiles) -> None:
@@ -136,7 +136,7 @@ class Model:
                         pending.append(name)
         return reached
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[MindNode]:
         """All nodes of the graphs that the model runs."""
         for name in (self.top.name, *sorted(self.reachable(self.top.name))):
             yield from self.graphs[name].nodes.values()

@@ -8,8 +8,8 @@ import infuse.frontends.mindspore.operators  # noqa: F401  registers the primiti
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.mindspore.calls import TABLE
 from infuse.frontends.mindspore.items import MONAD, Item, leaves
-from infuse.frontends.mindspore.model import Model, short
-from infuse.frontends.mindspore.scopes import CONTROL, Frame, Run
+from infuse.frontends.mindspore.model import MindModel, short
+from infuse.frontends.mindspore.scopes import CONTROL, Frame, MindRun
 from infuse.frontends.mindspore.tensors import dtype_of
 from infuse.frontends.tensorflow.building import tidy
 from infuse.ir.graph import Graph
@@ -19,10 +19,10 @@ from infuse.tracing.importer import free_name, require_all
 _UNKNOWN_RANK = -2
 
 
-class Reader:
+class MindReader:
     """Reads one model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: MindModel) -> None:
         self._model = model
         self.g = TorchImporter(short(model.top.name))
 
@@ -37,7 +37,7 @@ class Reader:
         )
         top = self._model.top
         items = [self._input(proto) for proto in top.inputs]
-        result = Frame(Run(self._model), self.g, top, items).result()
+        result = Frame(MindRun(self._model), self.g, top, items).result()
         values = leaves(self.g, [result])
         for number, value in enumerate(values):
             name = "output" if len(values) == 1 else f"output_{number}"

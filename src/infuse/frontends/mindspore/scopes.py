@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from infuse.budgets import check_time, spend
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.mindspore.calls import TABLE, Call
+from infuse.frontends.mindspore.calls import TABLE, MindCall
 from infuse.frontends.mindspore.items import (
     MONAD,
     Again,
@@ -20,7 +20,7 @@ from infuse.frontends.mindspore.items import (
     structure,
     tensor,
 )
-from infuse.frontends.mindspore.model import FIRST_ONLY, GraphOf, Model, Node
+from infuse.frontends.mindspore.model import FIRST_ONLY, GraphOf, MindModel, MindNode
 from infuse.frontends.mindspore.tensors import metas_of
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -35,10 +35,10 @@ CONTROL: Final = frozenset(["Partial", "Switch", "UpdateState", *FIRST_ONLY])
 """Primitives that are built here."""
 
 
-class Run:
+class MindRun:
     """What all frames of a model share."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: MindModel) -> None:
         self.model = model
         self.calls = 0
 
@@ -50,7 +50,7 @@ class Frame:
 
     def __init__(
         self,
-        run: Run,
+        run: MindRun,
         g: TorchImporter,
         graph: GraphOf,
         items: Sequence[Item],
@@ -111,7 +111,7 @@ class Frame:
             raise ModelFileError(f"there is no node {name!r}")
         return frame.item(name)
 
-    def _build(self, node: Node) -> Item:
+    def _build(self, node: MindNode) -> Item:
         with self.g.scope(*node.scope.split("/")[1:]):
             if not node.primitive:
                 items = [self.item(name) for name in node.inputs]
@@ -127,12 +127,12 @@ class Frame:
                 return self._switch(items)
             return self._apply(node, items)
 
-    def _apply(self, node: Node, items: list[Item]) -> Item:
+    def _apply(self, node: MindNode, items: list[Item]) -> Item:
         if node.shape is None:
             raise ModelFileError(f"the file does not say of what type {node.name!r} is")
         metas = metas_of(node.shape)
         self.g.results = [meta for meta in metas if meta is not None]
-        call = Call(self.g, node.primitive, items, node.attributes(self.run.model.files))
+        call = MindCall(self.g, node.primitive, items, node.attributes(self.run.model.files))
         with self.g.scope(node.primitive):
             result = TABLE[node.primitive](call)
             call.check_used()
@@ -297,7 +297,7 @@ def _partial(items: list[Item]) -> Item:
     return Closure(first.graph, (*first.items, *items[1:]), first.frame)
 
 
-def _continues(model: Model, choice: Choice, name: str, loops: tuple[str, ...]) -> bool:
+def _continues(model: MindModel, choice: Choice, name: str, loops: tuple[str, ...]) -> bool:
     """Whether a loop goes on where the condition of the choice holds."""
     sides = [
         closure.graph == name or model.reaches(closure.graph, name, loops)
@@ -308,7 +308,9 @@ def _continues(model: Model, choice: Choice, name: str, loops: tuple[str, ...]) 
     return sides[0]
 
 
-def _side(model: Model, choice: Choice, name: str, loops: tuple[str, ...], going: bool) -> Closure:
+def _side(
+    model: MindModel, choice: Choice, name: str, loops: tuple[str, ...], going: bool
+) -> Closure:
     return choice.holds if _continues(model, choice, name, loops) == going else choice.fails
 
 

@@ -10,38 +10,11 @@ import numpy as np
 from onnx import TensorProto
 
 from infuse.frontends.onnx.forms import Form, lift
+from infuse.tracing.calls import words
 
-_IN_PLACE: Final = (
-    "Abs",
-    "Add",
-    "BatchNormalization",
-    "Ceil",
-    "Clip",
-    "Div",
-    "Dropout",
-    "Elu",
-    "Exp",
-    "Floor",
-    "HardSigmoid",
-    "InstanceNormalization",
-    "LeakyRelu",
-    "Log",
-    "Max",
-    "Mean",
-    "Min",
-    "Mul",
-    "Neg",
-    "PRelu",
-    "Reciprocal",
-    "Relu",
-    "Reshape",
-    "Selu",
-    "Sigmoid",
-    "Sqrt",
-    "Sub",
-    "Sum",
-    "Tanh",
-)
+_IN_PLACE: Final = words("""Abs Add BatchNormalization Ceil Clip Div Dropout Elu Exp Floor
+    HardSigmoid InstanceNormalization LeakyRelu Log Max Mean Min Mul Neg PRelu Reciprocal
+    Relu Reshape Selu Sigmoid Sqrt Sub Sum Tanh""")
 _BINARY: Final = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 
 

@@ -16,7 +16,7 @@ from infuse.frontends.files import map_file
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.paddle import older, pir
 from infuse.frontends.paddle.older import is_program
-from infuse.frontends.paddle.reader import Reader
+from infuse.frontends.paddle.reader import PaddleReader
 from infuse.frontends.paddle.tensors import Tensors
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Array, Graph
@@ -69,7 +69,7 @@ def load(data: memoryview, where: str, path: Path | None) -> Graph:
     with wellformed(where, "the model", _HINT):
         module = older if is_program(data) else pir
         program = module.read_program(data, where, lambda names: _parameters(path, names, where))
-        reader = Reader(program)
+        reader = PaddleReader(program)
         with uncollected(), numbering(reader.g.sizes.taken):
             return reader.graph()
 

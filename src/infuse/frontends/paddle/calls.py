@@ -2,84 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.errors import ModelFileError
 from infuse.frontends.paddle.messages import DTYPES
-from infuse.frontends.paddle.program import Operator, Reference, Region
+from infuse.frontends.paddle.program import PaddleOperator
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.tracing.importer import Importer, registered
+from infuse.tracing.calls import Call, words
+from infuse.tracing.importer import registered
+
+if TYPE_CHECKING:
+    from infuse.frontends.paddle.reader import PaddleScope
+
 
 Item = Value | list[Value]
 """What a reference stands for: a tensor or a list of them."""
-Handler = Callable[["Call"], Any]
+Handler = Callable[["PaddleCall"], Any]
 Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator in PIR."""
-_HARMLESS: Final = (
-    "op_role",
-    "op_role_var",
-    "op_callstack",
-    "op_device",
-    "is_test",
-    "use_cudnn",
-    "use_addto",
-    "use_mkldnn",
-    "use_onednn",
-    "mkldnn_data_type",
-    "onednn_data_type",
-    "workspace_size_MB",
-    "exhaustive_search",
-    "name",
-    "stop_gradient",
-    "place",
-    "place_type",
-    "force_cpu",
-    "chunk_id",
-    "force_fp32_output",
-    "use_quantizer",
-    "with_quant_attr",
-    "Scale_in",
-    "Scale_out",
-    "Scale_x",
-    "Scale_y",
-    "fuse_brelu_threshold",
-    "fuse_alpha",
-    "fuse_beta",
-    "Scale_weights",
-    "Scale_in_eltwise",
-    "in_dtype",
-    "infer_flags",
-    "numeric_stable",
-    "use_calc_stream",
-    "persistable",
-    "mkldnn_quantizer",
-    "skip_quant",
-    "quantization_type",
-    "trainable_statistics",
-    "momentum",
-    "im2col_step",
-    "sparse",
-    "is_sparse",
-    "stable",
-    "seed",
-    "is_distributed",
-    "remote_prefetch",
-    "fix_seed",
-    "do_model_average",
-    "op_namescope",
-    "dropout_prob",
-    "sorted",
-    "is_sorted",
-    "X_num_col_dims",
-    "data_format_",
-    "use_global_stats",
-)
+_HARMLESS: Final = words("""op_role op_role_var op_callstack op_device is_test use_cudnn
+    use_addto use_mkldnn use_onednn mkldnn_data_type onednn_data_type workspace_size_MB
+    exhaustive_search name stop_gradient place place_type force_cpu chunk_id
+    force_fp32_output use_quantizer with_quant_attr Scale_in Scale_out Scale_x Scale_y
+    fuse_brelu_threshold fuse_alpha fuse_beta Scale_weights Scale_in_eltwise in_dtype
+    infer_flags numeric_stable use_calc_stream persistable mkldnn_quantizer skip_quant
+    quantization_type trainable_statistics momentum im2col_step sparse is_sparse stable seed
+    is_distributed remote_prefetch fix_seed do_model_average op_namescope dropout_prob sorted
+    is_sorted X_num_col_dims data_format_ use_global_stats""")
 """Attributes that change nothing at inference."""
 _UNDEFINED: Final = (-1, "Undefined(ALL_DTYPE)", "UNDEFINED", "Undefined")
 
@@ -91,48 +46,13 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
-class Scope(Protocol):
-    """Where calls are built (`reader.Scope`)."""
-
-    g: Importer
-
-    def item(self, reference: Reference) -> Item:
-        """What a reference stands for."""
-
-    def defined(self, reference: Reference) -> bool:
-        """Whether a reference stands for something."""
-
-    def inner(
-        self, g: Importer, region: Region, values: Mapping[Reference, Item]
-    ) -> Callable[[Sequence[Reference]], list[Value]]:
-        """Builds a region with an importer; the answer looks up what its references stand for."""
-
-    def update(self, values: Mapping[Reference, Value]) -> None:
-        """Let references stand for tensors from here on."""
-
-    def postpone(self, region: Region, results: Sequence[Reference]) -> None:
-        """Let these be results of a region that is built where they are chosen."""
-
-    def resumed(self, g: Importer, references: Sequence[Reference]) -> list[Value]:
-        """What references stand for, with the postponed regions that make them built by this
-        importer.
-        """
-
-    def together(self, operator: Operator) -> list[Operator]:
-        """An operator, and those like it behind it that choose by the same mask."""
-
-
-class Call:
+class PaddleCall(Call):
     """A call of an operator: its operands, attributes and results."""
 
-    def __init__(self, scope: Scope, operator: Operator) -> None:
+    def __init__(self, scope: PaddleScope, operator: PaddleOperator) -> None:
         self.scope, self.operator = scope, operator
         self.g = scope.g
         self._read: set[str] = set()
-
-    def unsupported(self, what: str) -> UnsupportedOperatorError:
-        """The error for a form of the operator that has no translation."""
-        return UnsupportedOperatorError(f"{what} is not supported")
 
     # -- attributes --------------------------------------------------------------------------------
 

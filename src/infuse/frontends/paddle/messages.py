@@ -7,6 +7,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.frontends.protobuf import schema
+from infuse.tracing.calls import words
 
 MESSAGES: Final = schema(
     "infuse_paddle",
@@ -30,26 +31,8 @@ MESSAGES: Final = schema(
         "Program": "blocks 1 repeated Block; version 4 Version",
     },
 )
-ATTRIBUTES: Final = (
-    "i",
-    "f",
-    "s",
-    "ints",
-    "floats",
-    "strings",
-    "b",
-    "bools",
-    "block_idx",
-    "l",
-    "blocks_idx",
-    "longs",
-    "float64s",
-    "var_name",
-    "vars_name",
-    "float64",
-    "scalar",
-    "scalars",
-)
+ATTRIBUTES: Final = words("""i f s ints floats strings b bools block_idx l blocks_idx longs
+    float64s var_name vars_name float64 scalar scalars""")
 """The field that holds an attribute, by its type."""
 SCALARS: Final = {1: "b", 2: "i", 3: "r"}
 """The field that holds a scalar, by its type."""

@@ -206,7 +206,7 @@ multiclass_nms3 bboxes scores rois_num -> out index nms_rois_num
 
 
 @dataclass(frozen=True)
-class Signature:
+class OperatorNames:
     """An operator's name and operands in PIR; where they stand in an older program, the parameters
     of that, and the names of attributes by their older ones.
     """
@@ -224,28 +224,28 @@ def _parts(text: str) -> tuple[list[str], list[str]]:
     return operands.split(), results.split()
 
 
-def _older(signature: Signature, text: str) -> tuple[str, Signature]:
+def _older(signature: OperatorNames, text: str) -> tuple[str, OperatorNames]:
     left, right = _parts(text)
     name, *operands = left
     results = [word for word in right if "<" not in word]
     pairs = [word.partition("<") for word in right if "<" in word]
     renamed = {older: new for new, _, older in pairs}
     assert (len(operands), len(results)) == (len(signature.operands), len(signature.results)), text
-    return name, Signature(
+    return name, OperatorNames(
         signature.name, signature.operands, signature.results, (*operands,), (*results,), renamed
     )
 
 
-def _tables() -> tuple[dict[str, Signature], dict[str, Signature]]:
+def _tables() -> tuple[dict[str, OperatorNames], dict[str, OperatorNames]]:
     """The signatures by the names of PIR, and by the older ones."""
-    new: dict[str, Signature] = {}
-    old: dict[str, Signature] = {}
+    new: dict[str, OperatorNames] = {}
+    old: dict[str, OperatorNames] = {}
     for line in _LINES.strip().replace("\n    ", " ").splitlines():
         form, *olders = line.split("|")
         left, results = _parts(form)
         ends = next((i for i, word in enumerate(left) if not word.endswith(",")), 0)
         names = [word.rstrip(",") for word in left[: ends + 1]]
-        signatures = [Signature(n, (*left[ends + 1 :],), (*results,)) for n in names]
+        signatures = [OperatorNames(n, (*left[ends + 1 :],), (*results,)) for n in names]
         for signature in signatures:
             new.setdefault(signature.name, signature)
         for text in olders:

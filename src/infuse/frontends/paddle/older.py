@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.paddle.messages import DENSE_TENSOR, DTYPES, MESSAGES, value_of
-from infuse.frontends.paddle.names import OLD, Signature
-from infuse.frontends.paddle.program import Input, Operator, Program, Reference, Region
+from infuse.frontends.paddle.names import OLD, OperatorNames
+from infuse.frontends.paddle.program import Input, PaddleOperator, PaddleRegion, Program, Reference
 from infuse.frontends.protobuf import parse
 from infuse.ir.graph import Array
 
@@ -45,7 +45,7 @@ class _Reader:
         self._blocks = list(message.blocks)
         if not self._blocks:
             raise ModelFileError("the program has no block")
-        self._regions: dict[int, Region] = {}
+        self._regions: dict[int, PaddleRegion] = {}
         self._variables = {v.name: v for v in self._blocks[0].vars}
 
     def program(self, parameters: Parameters) -> Program:
@@ -81,11 +81,11 @@ class _Reader:
         tensor = type.dense_tensor.tensor
         return Input(name, name, DTYPES[tensor.data_type], tuple(tensor.dims))
 
-    def _region(self, index: int) -> Region:
+    def _region(self, index: int) -> PaddleRegion:
         if not 0 <= index < len(self._blocks):
             raise ModelFileError(f"there is no block {index}")
         if index not in self._regions:
-            region = self._regions[index] = Region([])
+            region = self._regions[index] = PaddleRegion([])
             region.operators += [
                 self._operator(op, number)
                 for number, op in enumerate(self._blocks[index].ops)
@@ -93,7 +93,7 @@ class _Reader:
             ]
         return self._regions[index]
 
-    def _operator(self, op: Any, number: int) -> Operator:
+    def _operator(self, op: Any, number: int) -> PaddleOperator:
         attributes: dict[str, Any] = {}
         operands = {slot.parameter: list(slot.arguments) for slot in op.inputs if slot.arguments}
         results = {slot.parameter: list(slot.arguments) for slot in op.outputs if slot.arguments}
@@ -110,9 +110,11 @@ class _Reader:
         path = tuple(filter(None, str(attributes.pop("op_namescope", "")).split("/")))
         signature = OLD.get(op.type)
         if signature is None:
-            return Operator(op.type, number, operands, results, attributes, regions, path=path)
+            return PaddleOperator(
+                op.type, number, operands, results, attributes, regions, path=path
+            )
         attributes.update(_DEFAULTS.get(op.type, {}))
-        return Operator(
+        return PaddleOperator(
             signature.name,
             number,
             _renamed(signature, operands),
@@ -133,7 +135,9 @@ def _column(op: Any) -> int:
     return next((int(value_of(a)) for a in op.attrs if a.name == "col"), 0)
 
 
-def _renamed(signature: Signature, operands: dict[str, list[str]]) -> dict[str, list[Reference]]:
+def _renamed(
+    signature: OperatorNames, operands: dict[str, list[str]]
+) -> dict[str, list[Reference]]:
     """Operands under their new names; those that the signature lacks keep theirs."""
     renamed: dict[str, list[Reference]] = {}
     left = dict(operands)
@@ -146,7 +150,7 @@ def _renamed(signature: Signature, operands: dict[str, list[str]]) -> dict[str, 
     return renamed
 
 
-def _results(signature: Signature, results: dict[str, list[str]]) -> dict[str, list[Reference]]:
+def _results(signature: OperatorNames, results: dict[str, list[str]]) -> dict[str, list[Reference]]:
     renamed: dict[str, list[Reference]] = {}
     for name, older in zip(signature.results, signature.older_results):
         if older in results:

@@ -10,8 +10,9 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import json_object
 from infuse.frontends.paddle.names import NEW
-from infuse.frontends.paddle.program import Input, Operator, Program, Reference, Region
+from infuse.frontends.paddle.program import Input, PaddleOperator, PaddleRegion, Program, Reference
 from infuse.ir.graph import Array
+from infuse.tracing.calls import words
 
 _DIALECTS: Final = {"0": "builtin", "1": "pd_op", "2": "cf"}
 _TYPES: Final[dict[str, DType]] = {
@@ -19,19 +20,8 @@ _TYPES: Final[dict[str, DType]] = {
     "t_i32": dtypes.int32, "t_i64": dtypes.int64, "t_f16": dtypes.float16,
     "t_bf16": dtypes.bfloat16, "t_f32": dtypes.float32, "t_f64": dtypes.float64,
 }  # fmt: skip
-_PLAIN: Final = (
-    "a_bool",
-    "a_i32",
-    "a_i64",
-    "a_f32",
-    "a_f64",
-    "a_str",
-    "a_intarray",
-    "a_dtype",
-    "a_index",
-    "a_scalar",
-    "a_place",
-    "a_layout",
+_PLAIN: Final = words(
+    """a_bool a_i32 a_i64 a_f32 a_f64 a_str a_intarray a_dtype a_index a_scalar a_place a_layout"""
 )
 _BESIDE: Final = ("batch_norm", "sync_batch_norm")
 """Operators that write something else in place, which nothing reads at inference."""
@@ -60,19 +50,19 @@ class _Reader:
         self.results: list[tuple[int, str, Reference]] = []
         self.parameters: dict[Reference, str] = {}
 
-    def region(self, content: Any, depth: int) -> Region:
+    def region(self, content: Any, depth: int) -> PaddleRegion:
         """The only block of a region."""
         if depth > _DEEPEST:
             raise ModelFileError(f"more than {_DEEPEST} regions are inside each other")
         if len(content["blocks"]) != 1:
             raise UnsupportedOperatorError("a region of several blocks is not supported")
         block = content["blocks"][0]
-        region = Region([], [int(argument["#"]) for argument in block["args"]])
+        region = PaddleRegion([], [int(argument["#"]) for argument in block["args"]])
         for number, op in enumerate(block["ops"]):
             self._add(region, op, number, depth)
         return region
 
-    def _add(self, region: Region, op: Any, number: int, depth: int) -> None:
+    def _add(self, region: PaddleRegion, op: Any, number: int, depth: int) -> None:
         kind = op["#"]
         if kind == "p":
             self.parameters[int(op["O"]["%"])] = str(op["A"][3])
@@ -104,14 +94,16 @@ class _Reader:
 
 def _operator(
     name: str, number: int, operands: Sequence[int], outputs: Any, attributes: dict[str, Any]
-) -> Operator:
+) -> PaddleOperator:
     signature = NEW.get(name)
     path = tuple(filter(None, str(attributes.pop("struct_name", "")).split("/")))
     if signature is None:
         # Control flow and lists have operands in any number, and no names for them.
         results: dict[str, list[Reference]] = {"out": [int(output["%"]) for output in outputs]}
         listed = frozenset("out" for output in outputs if output["TT"]["#"].endswith("t_vec"))
-        return Operator(name, number, {"x": [*operands]}, results, attributes, [], listed, path)
+        return PaddleOperator(
+            name, number, {"x": [*operands]}, results, attributes, [], listed, path
+        )
     if len(operands) > len(signature.operands) or len(outputs) > len(signature.results):
         raise ModelFileError(f"operator {number}, {name}, has too many operands or results")
     listed = frozenset(
@@ -121,7 +113,7 @@ def _operator(
     )
     if name == "shape":
         attributes["dtype"] = "int32"
-    return Operator(
+    return PaddleOperator(
         name,
         number,
         {n: [ref] for n, ref in zip(signature.operands, operands) if ref != 0},

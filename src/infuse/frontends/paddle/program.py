@@ -26,7 +26,7 @@ class Input:
 
 
 @dataclass(eq=False)
-class Operator:
+class PaddleOperator:
     """A call of an operator: references by the names of operands and results.
 
     `listed` are results that are lists of tensors under one reference; `replaced` is the operand in
@@ -38,17 +38,17 @@ class Operator:
     operands: dict[str, list[Reference]]
     results: dict[str, list[Reference]]
     attributes: dict[str, Any]
-    regions: list[Region] = field(default_factory=list)
+    regions: list[PaddleRegion] = field(default_factory=list)
     listed: frozenset[str] = frozenset()
     path: tuple[str, ...] = ()
     replaced: Reference | None = None
 
 
 @dataclass(eq=False)
-class Region:
+class PaddleRegion:
     """Operators, the arguments that they get, and the results that they give."""
 
-    operators: list[Operator]
+    operators: list[PaddleOperator]
     arguments: list[Reference] = field(default_factory=list)
     results: list[Reference] = field(default_factory=list)
 
@@ -57,13 +57,13 @@ class Region:
 class Program:
     """A whole program; `results` are outputs by their names."""
 
-    region: Region
+    region: PaddleRegion
     inputs: list[Input]
     results: list[tuple[str, Reference]]
     parameters: dict[Reference, tuple[str, Array]]
 
 
-def all_operators(region: Region) -> Iterator[Operator]:
+def all_operators(region: PaddleRegion) -> Iterator[PaddleOperator]:
     """The operators of a region, and of those inside, every region once."""
     left, seen = [region], {id(region)}
     while left:

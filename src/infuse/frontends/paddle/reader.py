@@ -7,9 +7,15 @@ from typing import Any
 
 import infuse.frontends.paddle.operators  # noqa: F401  registers the operators
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.paddle.calls import TABLE, Call, Item
+from infuse.frontends.paddle.calls import TABLE, Item, PaddleCall
 from infuse.frontends.paddle.names import NEW
-from infuse.frontends.paddle.program import Operator, Program, Reference, Region, all_operators
+from infuse.frontends.paddle.program import (
+    PaddleOperator,
+    PaddleRegion,
+    Program,
+    Reference,
+    all_operators,
+)
 from infuse.ir.graph import Graph, Value
 from infuse.tracing.importer import Importer, free_name, require_all
 from infuse.tracing.layout import LayoutImporter, tidy
@@ -18,13 +24,13 @@ _DEEPEST = 50
 """Regions inside each other."""
 
 
-class Reader:
+class PaddleReader:
     """Reads a program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.g = LayoutImporter("model")
-        self._scope = Scope(self.g, {}, program)
+        self._scope = PaddleScope(self.g, {}, program)
 
     def graph(self) -> Graph:
         """The graph; UnsupportedOperatorError names all operators that are not known."""
@@ -48,7 +54,7 @@ class Reader:
         return self.g.graph
 
 
-def _in_order(operator: Operator) -> list[tuple[str, list[Reference]]]:
+def _in_order(operator: PaddleOperator) -> list[tuple[str, list[Reference]]]:
     """All results of an operator by the order of its signature."""
     signature = NEW.get(operator.name)
     if signature is None:
@@ -56,7 +62,7 @@ def _in_order(operator: Operator) -> list[tuple[str, list[Reference]]]:
     return [(name, operator.results.get(name, [])) for name in signature.results]
 
 
-class Scope:
+class PaddleScope:
     """What references stand for while a region is built."""
 
     def __init__(
@@ -64,11 +70,11 @@ class Scope:
     ) -> None:
         self.g, self.values, self.program, self.depth = g, values, program, depth
         self._own: set[Reference] = set()
-        self._postponed: dict[Reference, Region] = {}
-        self._operators: list[Operator] = []
+        self._postponed: dict[Reference, PaddleRegion] = {}
+        self._operators: list[PaddleOperator] = []
         self._done: set[int] = set()
 
-    def run(self, region: Region) -> None:
+    def run(self, region: PaddleRegion) -> None:
         """Make the nodes of all operators."""
         self._operators = region.operators
         self._own |= set(region.arguments)
@@ -82,8 +88,8 @@ class Scope:
                     error.within(operator.name)
                     raise
 
-    def _call(self, operator: Operator) -> None:
-        call = Call(self, operator)
+    def _call(self, operator: PaddleOperator) -> None:
+        call = PaddleCall(self, operator)
         made = TABLE[operator.name](call)
         call.check()
         for references, item in zip(
@@ -92,7 +98,7 @@ class Scope:
             self._set(operator, *references, item)
         self._replace(operator)
 
-    def _replace(self, operator: Operator) -> None:
+    def _replace(self, operator: PaddleOperator) -> None:
         """Let what reads the operand that was written in place see the result."""
         operand = operator.replaced
         if operand is None:
@@ -103,7 +109,7 @@ class Scope:
         self.values[operand] = self.values[result]
 
     def _set(
-        self, operator: Operator, name: str, references: list[Reference], item: Item | None
+        self, operator: PaddleOperator, name: str, references: list[Reference], item: Item | None
     ) -> None:
         if item is None or not references:
             return
@@ -140,12 +146,12 @@ class Scope:
         return item
 
     def inner(
-        self, g: Importer, region: Region, values: Mapping[Reference, Item]
+        self, g: Importer, region: PaddleRegion, values: Mapping[Reference, Item]
     ) -> Callable[[Sequence[Reference]], list[Value]]:
         """Builds a region with an importer; the answer looks up what its references stand for."""
         if self.depth >= _DEEPEST:
             raise ModelFileError(f"more than {_DEEPEST} regions are inside each other")
-        scope = Scope(g, {**self.values, **values}, self.program, self.depth + 1)
+        scope = PaddleScope(g, {**self.values, **values}, self.program, self.depth + 1)
         scope.run(region)
         return lambda references: [scope.value(reference) for reference in references]
 
@@ -153,7 +159,7 @@ class Scope:
         """Let references stand for tensors from here on."""
         self.values.update(values)
 
-    def postpone(self, region: Region, results: Sequence[Reference]) -> None:
+    def postpone(self, region: PaddleRegion, results: Sequence[Reference]) -> None:
         """Let these be results of a region that is built where they are chosen."""
         self._postponed.update(dict.fromkeys(results, region))
 
@@ -168,7 +174,7 @@ class Scope:
             values.update(zip(names, self.inner(g, region, {})(names)))
         return [values[r] if r in values else self.value(r) for r in references]
 
-    def together(self, operator: Operator) -> list[Operator]:
+    def together(self, operator: PaddleOperator) -> list[PaddleOperator]:
         """An operator, and those like it behind it that choose by the same mask."""
         group = []
         for other in self._operators[self._operators.index(operator) :]:
@@ -180,6 +186,3 @@ class Scope:
             group.append(other)
         self._done |= {other.number for other in group}
         return group
-
-
-__all__ = ["Reader", "Scope"]

@@ -65,10 +65,9 @@ def _xgboost(model: Any, x: Tensor, *, margins: bool = False) -> Tensor:
     return Tensor(x.g, made(x.g, x.value))
 
 
-@reads(PREDICT, *_XGBOOST_REGRESSORS)
-def xgboost_regression(model: Any, x: Tensor) -> Tensor:
-    """As `Booster.predict`."""
-    return _xgboost(model, x)
+reads(PREDICT, *_XGBOOST_REGRESSORS)(_xgboost)
+reads(PREDICT, *_CATBOOST_REGRESSORS)(lambda model, x: _catboost(model, x)["variable"])
+reads(PREDICT, "CatBoostClassifier")(lambda model, x: _catboost(model, x)["label"])
 
 
 @reads(PROBABILITIES, *_XGBOOST_CLASSIFIERS)
@@ -103,12 +102,6 @@ def _lightgbm(model: Any, x: Tensor) -> Tensor:
     return Tensor(x.g, content.predict(x.g, x.floats().value))
 
 
-@reads(PREDICT, "LGBMRegressor", "LGBMRanker")
-def lightgbm_regression(model: Any, x: Tensor) -> Tensor:
-    """As `Booster.predict`."""
-    return _lightgbm(model, x)
-
-
 @reads(PROBABILITIES, "LGBMClassifier")
 def lightgbm_probabilities(model: Any, x: Tensor) -> Tensor:
     """Of both classes where there are two."""
@@ -139,19 +132,10 @@ def _catboost(model: Any, x: Tensor) -> dict[str, Tensor]:
     return {name: Tensor(x.g, value) for name, value in outputs.items()}
 
 
-@reads(PREDICT, *_CATBOOST_REGRESSORS)
-def catboost_regression(model: Any, x: Tensor) -> Tensor:
-    """As the class predicts."""
-    return _catboost(model, x)["variable"]
-
-
-@reads(PREDICT, "CatBoostClassifier")
-def catboost_classes(model: Any, x: Tensor) -> Tensor:
-    """The labels."""
-    return _catboost(model, x)["label"]
-
-
 @reads(PROBABILITIES, "CatBoostClassifier")
 def catboost_probabilities(model: Any, x: Tensor) -> Tensor:
     """Of all classes."""
     return _catboost(model, x)["probabilities"].astype(dtypes.float64)
+
+
+reads(PREDICT, "LGBMRegressor", "LGBMRanker")(_lightgbm)

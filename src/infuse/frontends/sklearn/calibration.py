@@ -79,16 +79,8 @@ def isotonic(model: Any, column: Tensor) -> Tensor:
     return line
 
 
-@reads(PREDICT, "IsotonicRegression")
-def isotonic_regression(model: Any, x: Tensor) -> Tensor:
-    """A line between the nearest thresholds."""
-    return isotonic(model, x).vector()
-
-
-@reads(TRANSFORM, "IsotonicRegression")
-def isotonic_transform(model: Any, x: Tensor) -> Tensor:
-    """The same as its prediction."""
-    return isotonic(model, x).vector()
+reads(PREDICT, "IsotonicRegression")(lambda model, x: isotonic(model, x).vector())
+reads(TRANSFORM, "IsotonicRegression")(lambda model, x: isotonic(model, x).vector())
 
 
 @reads(PREDICT, "GridSearchCV", "RandomizedSearchCV")

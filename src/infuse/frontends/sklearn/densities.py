@@ -54,10 +54,8 @@ def _joint(model: Any, x: Tensor) -> Tensor:
     return result
 
 
-@reads(PREDICT, *_BAYES)
-def bayes_classes(model: Any, x: Tensor) -> Tensor:
-    """The likeliest class."""
-    return labels(model, _joint(model, x).argmax())
+reads(PREDICT, *_BAYES)(lambda model, x: labels(model, _joint(model, x).argmax()))
+reads(PREDICT, "GaussianMixture")(lambda model, x: _mixture(model, x).argmax())
 
 
 @reads(PROBABILITIES, *_BAYES)
@@ -139,12 +137,6 @@ def _mixture(model: Any, x: Tensor) -> Tensor:
     constant = means.shape[1] * np.log(2 * np.pi)
     value: Tensor = (squares + constant) * -0.5 + (diagonal + np.log(model.weights_))
     return value
-
-
-@reads(PREDICT, "GaussianMixture")
-def mixture_component(model: Any, x: Tensor) -> Tensor:
-    """The likeliest component."""
-    return _mixture(model, x).argmax()
 
 
 @reads(PROBABILITIES, "GaussianMixture")

@@ -109,10 +109,7 @@ def stacked_classes(model: Any, x: Tensor) -> Tensor:
     return labels(model, places(model.final_estimator_, _stacked(model, x)))
 
 
-@reads(TRANSFORM, "StackingClassifier", "StackingRegressor")
-def stack_features(model: Any, x: Tensor) -> Tensor:
-    """What the final estimator is given."""
-    return _stacked(model, x)
+reads(TRANSFORM, "StackingClassifier", "StackingRegressor")(_stacked)
 
 
 # -- bags ------------------------------------------------------------------------------------------

@@ -57,10 +57,9 @@ def normalizer(model: Any, x: Tensor) -> Tensor:
     return x / norms.equals(0.0).where(1.0, norms)
 
 
-@reads(TRANSFORM, "Binarizer")
-def binarizer(model: Any, x: Tensor) -> Tensor:
-    """1 above the threshold, else 0."""
-    return (x > float(model.threshold)).floats()
+reads(TRANSFORM, "Binarizer")(lambda model, x: (x > float(model.threshold)).floats())
+reads(TRANSFORM, "TruncatedSVD")(lambda model, x: x @ np.ascontiguousarray(model.components_.T))
+reads(TRANSFORM, *SELECTORS)(lambda model, x: x.columns(model.get_support()))
 
 
 @reads(TRANSFORM, "PolynomialFeatures")
@@ -177,12 +176,6 @@ def components(model: Any, x: Tensor) -> Tensor:
     return other
 
 
-@reads(TRANSFORM, "TruncatedSVD")
-def singular(model: Any, x: Tensor) -> Tensor:
-    """X · components."""
-    return x @ np.ascontiguousarray(model.components_.T)
-
-
 @reads(TRANSFORM, "FactorAnalysis")
 def factors(model: Any, x: Tensor) -> Tensor:
     """The posterior mean of the factors."""
@@ -209,12 +202,6 @@ def projected(model: Any, x: Tensor) -> Tensor:
 
 
 # -- choice of columns, functions -----------------------------------------------------------------
-
-
-@reads(TRANSFORM, *SELECTORS)
-def selected(model: Any, x: Tensor) -> Tensor:
-    """Some of the columns."""
-    return x.columns(model.get_support())
 
 
 @reads(TRANSFORM, "FunctionTransformer")

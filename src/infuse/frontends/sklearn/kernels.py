@@ -62,16 +62,9 @@ def machine_regression(model: Any, x: Tensor) -> Tensor:
     return value
 
 
-@reads(SCORES, "OneClassSVM")
-def novelty(model: Any, x: Tensor) -> Tensor:
-    """The weighted sum of kernels."""
-    return machine_regression(model, x)
-
-
-@reads(PREDICT, "OneClassSVM")
-def novel(model: Any, x: Tensor) -> Tensor:
-    """1 where the score is positive, else -1."""
-    return 2 * (scores(model, x) > 0).integers() - 1
+reads(SCORES, "OneClassSVM")(machine_regression)
+reads(PREDICT, "OneClassSVM")(lambda model, x: 2 * (scores(model, x) > 0).integers() - 1)
+reads(PROBABILITIES, "NearestCentroid")(lambda model, x: _centroids(model, x).softmax())
 
 
 def pair_scores(model: Any, x: Tensor) -> Tensor:
@@ -208,12 +201,6 @@ def centroid(model: Any, x: Tensor) -> Tensor:
             raise unsupported(model, f"metric={model.metric!r}")
         return labels(model, apart(x, model.centroids_, power).argmin())
     return labels(model, _centroids(model, x).argmax())
-
-
-@reads(PROBABILITIES, "NearestCentroid")
-def centroid_probabilities(model: Any, x: Tensor) -> Tensor:
-    """Softmax of the scores."""
-    return _centroids(model, x).softmax()
 
 
 # -- Gaussian processes ----------------------------------------------------------------------------

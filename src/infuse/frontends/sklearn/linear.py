@@ -20,14 +20,13 @@ from infuse.frontends.sklearn.calls import (
     unsupported,
 )
 from infuse.frontends.sklearn.tensors import Tensor, dense
+from infuse.tracing.calls import words
 
-_REGRESSORS = (
-    "LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV",
-    "LassoLarsIC", "ElasticNet", "ElasticNetCV", "Lars", "LarsCV", "BayesianRidge", "ARDRegression",
-    "HuberRegressor", "TheilSenRegressor", "SGDRegressor", "PassiveAggressiveRegressor",
-    "LinearSVR", "QuantileRegressor", "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV",
-    "MultiTaskLasso", "MultiTaskLassoCV", "MultiTaskElasticNet", "MultiTaskElasticNetCV",
-)  # fmt: skip
+_REGRESSORS = words("""LinearRegression Ridge RidgeCV Lasso LassoCV LassoLars LassoLarsCV
+    LassoLarsIC ElasticNet ElasticNetCV Lars LarsCV BayesianRidge ARDRegression
+    HuberRegressor TheilSenRegressor SGDRegressor PassiveAggressiveRegressor LinearSVR
+    QuantileRegressor OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV MultiTaskLasso
+    MultiTaskLassoCV MultiTaskElasticNet MultiTaskElasticNetCV""")
 _CLASSIFIERS = (
     "LogisticRegression", "LogisticRegressionCV", "SGDClassifier", "Perceptron",
     "PassiveAggressiveClassifier", "LinearSVC", "RidgeClassifier", "RidgeClassifierCV",
@@ -47,16 +46,9 @@ def linear(model: Any, x: Tensor) -> Tensor:
     return value
 
 
-@reads(PREDICT, *_REGRESSORS)
-def regression(model: Any, x: Tensor) -> Tensor:
-    """A sum of products."""
-    return linear(model, x)
-
-
-@reads(PREDICT, *_LOGARITHMIC)
-def exponential(model: Any, x: Tensor) -> Tensor:
-    """A generalized linear model with a logarithm as its link."""
-    return linear(model, x).exp()
+reads(PREDICT, *_REGRESSORS)(linear)
+reads(PREDICT, *_LOGARITHMIC)(lambda model, x: linear(model, x).exp())
+reads(PREDICT, "RANSACRegressor")(lambda model, x: predicted(model.estimator_, x))
 
 
 @reads(PREDICT, "TweedieRegressor")
@@ -64,12 +56,6 @@ def tweedie(model: Any, x: Tensor) -> Tensor:
     """The link depends on the power."""
     link = model.link if model.link != "auto" else "identity" if model.power <= 0 else "log"
     return linear(model, x).exp() if link == "log" else linear(model, x)
-
-
-@reads(PREDICT, "RANSACRegressor")
-def ransac(model: Any, x: Tensor) -> Tensor:
-    """The model of the inliers."""
-    return predicted(model.estimator_, x)
 
 
 @reads(SCORES, *_CLASSIFIERS)

@@ -95,10 +95,9 @@ def tree_regression(model: Any, x: Tensor) -> Tensor:
     return result.vector() if result.width == 1 else result
 
 
-@reads(PROBABILITIES, *_TREE_CLASSIFIERS)
-def tree_probabilities(model: Any, x: Tensor) -> Tensor:
-    """The shares of classes in the leaf."""
-    return forest_sums([model], x, _chances)
+reads(PROBABILITIES, *_TREE_CLASSIFIERS)(lambda model, x: forest_sums([model], x, _chances))
+reads(PREDICT, "GradientBoostingRegressor")(lambda model, x: _boosted(model, x).vector())
+reads(PREDICT, "IsolationForest")(lambda model, x: 1 - 2 * (scores(model, x) < 0).integers())
 
 
 @reads(PREDICT, *_FOREST_REGRESSORS)
@@ -149,12 +148,6 @@ def _start(model: Any, groups: int) -> Array:
     row = np.zeros((1, model.n_features_in_), np.float32)
     value: Array = np.asarray(model._raw_predict_init(row))[0]
     return value
-
-
-@reads(PREDICT, "GradientBoostingRegressor")
-def boosted_regression(model: Any, x: Tensor) -> Tensor:
-    """The sum of the stages."""
-    return _boosted(model, x).vector()
 
 
 @reads(PREDICT, "GradientBoostingClassifier")
@@ -271,12 +264,6 @@ def isolation(model: Any, x: Tensor) -> Tensor:
     most = len(model.estimators_) * float(path_length(np.array([model._max_samples]))[0])
     share = depths / most if most else depths * 0.0 + 1.0
     return -(2.0 ** (-share)) - float(model.offset_)
-
-
-@reads(PREDICT, "IsolationForest")
-def isolated(model: Any, x: Tensor) -> Tensor:
-    """-1 for an outlier, 1 else."""
-    return 1 - 2 * (scores(model, x) < 0).integers()
 
 
 @reads(TRANSFORM, "RandomTreesEmbedding")

@@ -23,8 +23,8 @@ from infuse.frontends.protobuf import parse
 from infuse.frontends.tensorflow import saved, webmodels
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.messages import MESSAGES
-from infuse.frontends.tensorflow.reader import Reader
-from infuse.frontends.tensorflow.regions import Model, Ref
+from infuse.frontends.tensorflow.reader import FlowReader
+from infuse.frontends.tensorflow.regions import FlowModel, Ref
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
@@ -42,7 +42,7 @@ def load_saved_model(folder: Path, signature: str | None = None) -> Graph:
         name, chosen = saved.signature(meta, signature)
         prefix = folder / "variables" / "variables"
         bundle = Bundle(prefix) if prefix.with_suffix(".index").exists() else None
-        reader = Reader(Model(meta.graph_def), name, bundle)
+        reader = FlowReader(FlowModel(meta.graph_def), name, bundle)
         with numbering(reader.g.sizes.taken):
             if bundle is not None:
                 reader.restore(meta.saver_def.restore_op_name)
@@ -53,7 +53,7 @@ def load_graph(data: memoryview, where: str) -> Graph:
     """The graph of a frozen GraphDef: from its placeholders to what nobody reads."""
     with _reading(where):
         message = parse(MESSAGES["Graph"], data, where, "the graph")
-        reader = Reader(Model(message), "graph")
+        reader = FlowReader(FlowModel(message), "graph")
         with numbering(reader.g.sizes.taken):
             return reader.graph(None, None)
 
@@ -62,7 +62,7 @@ def load_web_model(path: Path | None, data: memoryview, where: str) -> Graph:
     """The graph of a TensorFlow.js graph model, whose JSON is `data`; its weights lie beside it."""
     with _reading(where):
         message, signature, weights = webmodels.read(data, path, where)
-        reader = Reader(Model(message, weights), "graph")
+        reader = FlowReader(FlowModel(message, weights), "graph")
         inputs, outputs = (
             _named(getattr(signature, part)) if signature is not None else None
             for part in ("inputs", "outputs")

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tensorflow.regions import Node, Ref, Region
-from infuse.frontends.tensorflow.scopes import Scope
+from infuse.frontends.tensorflow.regions import FlowNode, FlowRegion, Ref
+from infuse.frontends.tensorflow.scopes import FlowScope
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Item, Variable
@@ -27,7 +27,7 @@ _MERGES: Final = ("Merge", "RefMerge")
 _SAME: Final = ("Identity", "RefIdentity", "StopGradient", "LoopCond", "Enter", "RefEnter")
 
 
-def origin(region: Region, ref: Ref) -> Ref:
+def origin(region: FlowRegion, ref: Ref) -> Ref:
     """What a reference stands for, past nodes that change nothing."""
     for _ in range(len(region.nodes)):
         node = region.nodes.get(ref.node)
@@ -40,7 +40,7 @@ def origin(region: Region, ref: Ref) -> Ref:
 class Sides:
     """On which sides of switches the nodes of a graph are alive."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: FlowRegion) -> None:
         self._region = region
         self._sides: dict[str, frozenset[Side]] = {}
 
@@ -72,11 +72,11 @@ class Sides:
             return sides | {(origin(self._region, node.inputs[1]), ref.place)}
         return sides
 
-    def _before(self, node: Node) -> list[str]:
+    def _before(self, node: FlowNode) -> list[str]:
         inputs = node.inputs[:1] if _loops(self._region, node) else node.inputs
         return [*(ref.node for ref in inputs), *node.controls]
 
-    def _made(self, node: Node | None) -> frozenset[Side]:
+    def _made(self, node: FlowNode | None) -> frozenset[Side]:
         if node is None:
             return frozenset()
         inputs = node.inputs[:1] if _loops(self._region, node) else node.inputs
@@ -96,7 +96,7 @@ class Sides:
         return sides
 
 
-def _loops(region: Region, node: Node) -> bool:
+def _loops(region: FlowRegion, node: FlowNode) -> bool:
     """Whether a node is the start of a round of a loop."""
     if node.op not in _MERGES or len(node.inputs) != 2:
         return False
@@ -107,7 +107,7 @@ def _loops(region: Region, node: Node) -> bool:
 # -- branches --------------------------------------------------------------------------------------
 
 
-class Frames(Scope):
+class Frames(FlowScope):
     """A scope that knows control flow of TensorFlow 1. In a branch, `side` is alive, and what does
     not need it comes from `around`.
     """
@@ -123,16 +123,16 @@ class Frames(Scope):
             self._sides = Sides(self.region)
         return self._sides
 
-    def needs(self, node: Node) -> list[str]:
+    def needs(self, node: FlowNode) -> list[str]:
         """Nodes that are built before a node; none of one that is not of this branch."""
         return [] if self._foreign(node) else super().needs(node)
 
-    def _foreign(self, node: Node) -> bool:
+    def _foreign(self, node: FlowNode) -> bool:
         if self.around is None or node.op in _SWITCHES:
             return False
         return self.side is not None and self.side not in self.sides.of(node.name)
 
-    def _built(self, node: Node) -> list[Item]:
+    def _built(self, node: FlowNode) -> list[Item]:
         if self._foreign(node) and self.around is not None:
             self.around.run([node.name])
             return self.around.results[node.name]
@@ -145,7 +145,7 @@ class Frames(Scope):
         return inner
 
 
-def _switch(scope: Scope, node: Node) -> list[Item]:
+def _switch(scope: FlowScope, node: FlowNode) -> list[Item]:
     assert isinstance(scope, Frames)
     data, predicate = _operands(node, 2)
     wanted = origin(scope.region, predicate)
@@ -163,13 +163,13 @@ def _switch(scope: Scope, node: Node) -> list[Item]:
     raise UnsupportedOperatorError("a value of one branch that is read outside of it")
 
 
-def _operands(node: Node, count: int) -> tuple[Ref, ...]:
+def _operands(node: FlowNode, count: int) -> tuple[Ref, ...]:
     if len(node.inputs) < count:
         raise ModelFileError(f"it has {len(node.inputs)} operands, not {count}")
     return node.inputs
 
 
-def _merge(scope: Scope, node: Node) -> list[Item]:
+def _merge(scope: FlowScope, node: FlowNode) -> list[Item]:
     assert isinstance(scope, Frames)
     if len(node.inputs) != 2 or _loops(scope.region, node):
         raise UnsupportedOperatorError(f"a merge of {len(node.inputs)} values, or out of its loop,")
@@ -192,7 +192,7 @@ def _merge(scope: Scope, node: Node) -> list[Item]:
     return [result, chosen]
 
 
-def _zero_one(scope: Scope) -> list[Value]:
+def _zero_one(scope: FlowScope) -> list[Value]:
     return [scope.g.constant(np.array(i, np.int64)) for i in (0, 1)]
 
 
@@ -215,21 +215,21 @@ def _deciding(a: frozenset[Side], b: frozenset[Side]) -> tuple[Ref, bool]:
 class _Frame:
     """A loop: what enters and stays, the merges of its states, its condition."""
 
-    constant: tuple[Node, ...]
-    entries: tuple[Node, ...]
-    merges: tuple[Node, ...]
-    condition: Node
-    switches: tuple[Node | None, ...]
+    constant: tuple[FlowNode, ...]
+    entries: tuple[FlowNode, ...]
+    merges: tuple[FlowNode, ...]
+    condition: FlowNode
+    switches: tuple[FlowNode | None, ...]
 
 
-def _frame(region: Region, name: bytes) -> _Frame:
+def _frame(region: FlowRegion, name: bytes) -> _Frame:
     inside = [
         n
         for n in region.nodes.values()
         if n.op in ("Enter", "RefEnter") and n.attribute("frame_name") == name
     ]
     constant, entries, merges, switches = [], [], [], []
-    condition: Node | None = None
+    condition: FlowNode | None = None
     for enter in inside:
         readers = [n for n in region.readers.get(enter.name, ()) if _loops(region, n)]
         if not readers:
@@ -247,12 +247,12 @@ def _frame(region: Region, name: bytes) -> _Frame:
     return _Frame(tuple(constant), tuple(entries), tuple(merges), condition, tuple(switches))
 
 
-def _condition(region: Region, switch: Node) -> Node | None:
+def _condition(region: FlowRegion, switch: FlowNode) -> FlowNode | None:
     node = region.nodes.get(switch.inputs[1].node) if len(switch.inputs) == 2 else None
     return node if node is not None and node.op == "LoopCond" else None
 
 
-def _exit(scope: Scope, node: Node) -> list[Item]:
+def _exit(scope: FlowScope, node: FlowNode) -> list[Item]:
     switch = scope.region.node(_operands(node, 1)[0].node)
     merge = scope.region.node(_operands(switch, 2)[0].node)
     enter = scope.region.node(_operands(merge, 2)[0].node)
@@ -268,7 +268,7 @@ def _exit(scope: Scope, node: Node) -> list[Item]:
     return scope.results[node.name]
 
 
-def _looped(scope: Scope, frame: _Frame) -> list[Item]:
+def _looped(scope: FlowScope, frame: _Frame) -> list[Item]:
     start = [scope.get(_operands(enter, 1)[0]) for enter in frame.entries]
     constants = {enter.name: [scope.get(enter.inputs[0])] for enter in frame.constant}
     changing = [
@@ -303,7 +303,7 @@ def _looped(scope: Scope, frame: _Frame) -> list[Item]:
     return whole
 
 
-def _unchanged(region: Region, merge: Node, switch: Node | None) -> bool:
+def _unchanged(region: FlowRegion, merge: FlowNode, switch: FlowNode | None) -> bool:
     after = region.node(merge.inputs[1].node)
     return switch is not None and origin(region, _operands(after, 1)[0]) == Ref(switch.name, 1)
 

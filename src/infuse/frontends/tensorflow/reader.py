@@ -11,7 +11,7 @@ from infuse.frontends.tensorflow.building import FoldingImporter, tidy
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.calls import TABLE
 from infuse.frontends.tensorflow.frames import Frames
-from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
+from infuse.frontends.tensorflow.regions import FlowModel, FlowNode, FlowRegion, Ref
 from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
 from infuse.ir.graph import Array, Graph, Value
 from infuse.tracing.importer import require_all
@@ -53,10 +53,10 @@ _SILENT: Final = frozenset(
 _FUNCTIONS: Final = ("f", "then_branch", "else_branch", "cond", "body", "branches")
 
 
-class Reader:
+class FlowReader:
     """Reads one signature of a model: names of inputs and outputs, and where they are."""
 
-    def __init__(self, model: Model, name: str, bundle: Bundle | None = None) -> None:
+    def __init__(self, model: FlowModel, name: str, bundle: Bundle | None = None) -> None:
         self.model = model
         self.g = FoldingImporter(name)
         self.restoring = False
@@ -135,7 +135,7 @@ class Reader:
             bound[name] = [self._input(label, node)]
         return bound
 
-    def _input(self, name: str, node: Node) -> Value:
+    def _input(self, name: str, node: FlowNode) -> Value:
         number = node.attribute("dtype", node.attribute("T"))
         message = node.attribute("shape")
         shape = None if message is None else shape_of(message)
@@ -152,7 +152,7 @@ class Reader:
         return self.g.input(name, dtype_of(number), sizes)
 
 
-def _default(model: Model, node: Node) -> Array | None:
+def _default(model: FlowModel, node: FlowNode) -> Array | None:
     if node.op != "PlaceholderWithDefault" or not node.inputs:
         return None
     source = model.main.node(node.inputs[0].node)
@@ -165,7 +165,7 @@ def _default(model: Model, node: Node) -> Array | None:
     return array_of(source.attribute("value"))
 
 
-def _unread(region: Region) -> dict[str, Ref]:
+def _unread(region: FlowRegion) -> dict[str, Ref]:
     """The results that nobody reads, by the names of their nodes."""
     ends = {}
     controls = {name for node in region.nodes.values() for name in node.controls}
@@ -176,7 +176,7 @@ def _unread(region: Region) -> dict[str, Ref]:
     return ends
 
 
-def _needed(region: Region, names: Sequence[str]) -> set[str]:
+def _needed(region: FlowRegion, names: Sequence[str]) -> set[str]:
     """Nodes that these need, themselves included."""
     seen, left = set(names), list(names)
     while left:
@@ -188,7 +188,7 @@ def _needed(region: Region, names: Sequence[str]) -> set[str]:
     return seen
 
 
-def _calls(model: Model, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _calls(model: FlowModel, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The operators that results need, in functions too, and where they are."""
     seen: set[str] = set()
     regions = [(model.main, sorted(_needed(model.main, names)))]
@@ -211,7 +211,7 @@ def _calls(model: Model, names: Sequence[str]) -> Iterator[tuple[str, str]]:
                     regions.append((body, sorted(_needed(body, ends))))
 
 
-def _named(node: Node) -> Iterator[str]:
+def _named(node: FlowNode) -> Iterator[str]:
     for attribute in _FUNCTIONS:
         value = node.attribute(attribute)
         for function in value if isinstance(value, list) else [value]:

@@ -54,7 +54,7 @@ OUTPUTS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Node:
+class FlowNode:
     """A call of an operator: the results that it reads, the nodes it comes after, attributes."""
 
     name: str
@@ -93,17 +93,17 @@ def _listed(message: Any) -> list[Any]:
 
 
 @dataclass
-class Region:
+class FlowRegion:
     """A graph, or the body of a function: nodes by name, arguments, results."""
 
     name: str
-    nodes: dict[str, Node]
+    nodes: dict[str, FlowNode]
     arguments: tuple[str, ...] = ()
     results: tuple[Ref, ...] = ()
     effects: tuple[str, ...] = ()
     """Nodes that run whether or not a result needs them."""
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> FlowNode:
         """The node of this name."""
         node = self.nodes.get(name)
         if node is None:
@@ -111,9 +111,9 @@ class Region:
         return node
 
     @cached_property
-    def readers(self) -> dict[str, list[Node]]:
+    def readers(self) -> dict[str, list[FlowNode]]:
         """Who reads each node."""
-        readers: dict[str, list[Node]] = {}
+        readers: dict[str, list[FlowNode]] = {}
         for node in self.nodes.values():
             for name in dict.fromkeys(ref.node for ref in node.inputs):
                 readers.setdefault(name, []).append(node)
@@ -141,7 +141,7 @@ def _reference(text: str, functions: Mapping[str, Any], ops: Mapping[str, str]) 
     return Ref(name, names.index(place[0]) + index)
 
 
-def nodes_of(messages: Sequence[Any], functions: Mapping[str, Any]) -> dict[str, Node]:
+def nodes_of(messages: Sequence[Any], functions: Mapping[str, Any]) -> dict[str, FlowNode]:
     """Nodes by name; ModelFileError where two have one."""
     ops = {message.name: message.op for message in messages}
     if len(ops) != len(messages):
@@ -152,26 +152,26 @@ def nodes_of(messages: Sequence[Any], functions: Mapping[str, Any]) -> dict[str,
             _reference(text, functions, ops) for text in message.input if text[:1] != "^"
         )
         controls = tuple(text[1:] for text in message.input if text[:1] == "^")
-        nodes[message.name] = Node(message.name, message.op, inputs, controls, message.attr)
+        nodes[message.name] = FlowNode(message.name, message.op, inputs, controls, message.attr)
     return nodes
 
 
-class Model:
+class FlowModel:
     """A graph with its library of functions. `weights` are constants that lie elsewhere."""
 
     def __init__(self, graph: Any, weights: Mapping[str, Array] | None = None) -> None:
         self.functions = {function.signature.name: function for function in graph.library.function}
-        self.main = Region("graph", nodes_of(graph.node, self.functions))
+        self.main = FlowRegion("graph", nodes_of(graph.node, self.functions))
         self.weights = weights
-        self._regions: dict[str, Region] = {}
+        self._regions: dict[str, FlowRegion] = {}
 
-    def function(self, name: str) -> Region:
+    def function(self, name: str) -> FlowRegion:
         """The body of a function."""
         if name not in self._regions:
             self._regions[name] = self._function(name)
         return self._regions[name]
 
-    def _function(self, name: str) -> Region:
+    def _function(self, name: str) -> FlowRegion:
         message = self.functions.get(name)
         if message is None:
             raise ModelFileError(f"there is no function {name!r}")
@@ -184,4 +184,4 @@ class Model:
                 raise ModelFileError(f"the function {name!r} does not say its result {arg.name!r}")
             results.append(_reference(message.ret[arg.name], self.functions, ops))
         effects = tuple(message.control_ret.values())
-        return Region(name, nodes, arguments, tuple(results), effects)
+        return FlowRegion(name, nodes, arguments, tuple(results), effects)

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tensorflow.calls import TABLE, Call
-from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
+from infuse.frontends.tensorflow.calls import TABLE, FlowCall
+from infuse.frontends.tensorflow.regions import FlowModel, FlowNode, FlowRegion, Ref
 from infuse.ir.graph import Array
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Item, Variable
+
+if TYPE_CHECKING:
+    from infuse.frontends.tensorflow.reader import FlowReader
+
 
 _DEEPEST: Final = 40
 """Functions and bodies inside each other."""
 
 
-class Reader(Protocol):
-    """What all scopes of a model share (`reader.Reader`)."""
-
-    model: Model
-    restoring: bool
-
-    def variable(self, name: str) -> Variable:
-        """The variable of this name."""
-
-    def restored(self, name: str) -> Array:
-        """The elements of a tensor of the checkpoint."""
-
-
-class Scope:
+class FlowScope:
     """The results of one graph while it is built. `results` holds those of arguments at first."""
 
-    flow: dict[str, Callable[[Scope, Node], Any]] = {}
+    flow: dict[str, Callable[[FlowScope, FlowNode], Any]] = {}
     """Builders of the nodes of control flow, which decide by themselves what they need."""
 
     def __init__(
         self,
-        reader: Reader,
+        reader: FlowReader,
         g: Importer,
-        region: Region,
+        region: FlowRegion,
         results: Mapping[str, list[Item]],
         depth: int = 0,
     ) -> None:
@@ -49,7 +40,7 @@ class Scope:
         self.results: dict[str, list[Item]] = dict(results)
 
     @property
-    def model(self) -> Model:
+    def model(self) -> FlowModel:
         """The model, with its functions."""
         return self.reader.model
 
@@ -61,7 +52,7 @@ class Scope:
         """The elements of a tensor of the checkpoint."""
         return self.reader.restored(name)
 
-    def inner(self, g: Importer, results: Mapping[str, list[Item]]) -> Scope:
+    def inner(self, g: Importer, results: Mapping[str, list[Item]]) -> FlowScope:
         """A scope of the same graph for a body of control flow, with these results."""
         return type(self)(self.reader, g, self.region, results, self.depth + 1)
 
@@ -99,14 +90,14 @@ class Scope:
                 expanded.add(name)
                 stack.extend(reversed(missing))
 
-    def needs(self, node: Node) -> list[str]:
+    def needs(self, node: FlowNode) -> list[str]:
         """Nodes that are built before a node."""
         if node.op in self.flow:
             return []
         before = [ref.node for ref in node.inputs]
         return [*before, *node.controls] if self.reader.restoring else before
 
-    def _built(self, node: Node) -> list[Item]:
+    def _built(self, node: FlowNode) -> list[Item]:
         with self.g.scope(*filter(None, node.name.split("/"))):
             try:
                 made = self._made(node)
@@ -115,7 +106,7 @@ class Scope:
                 raise
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
-    def _made(self, node: Node) -> Any:
+    def _made(self, node: FlowNode) -> Any:
         if node.op in self.flow:
             return self.flow[node.op](self, node)
         items = [self.listed(ref) for ref in node.inputs]
@@ -124,7 +115,7 @@ class Scope:
         handler = TABLE.get(node.op)
         if handler is None:
             raise UnsupportedOperatorError(f"the operator {node.op} is not known")
-        return handler(Call(self, node, items))
+        return handler(FlowCall(self, node, items))
 
     # -- functions ---------------------------------------------------------------------------------
 

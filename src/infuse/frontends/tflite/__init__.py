@@ -17,8 +17,8 @@ it does not round the other operand to int8, as TensorFlow Lite does on some pro
 from __future__ import annotations
 
 from infuse.frontends.malformed import wellformed
-from infuse.frontends.tflite.model import Model
-from infuse.frontends.tflite.reader import Reader
+from infuse.frontends.tflite.model import LiteModel
+from infuse.frontends.tflite.reader import LiteReader
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
@@ -33,7 +33,7 @@ def load(data: memoryview, where: str) -> Graph:
     input with a default, and an output called `NAME.out`.
     """
     with wellformed(where, "the model", _HINT):
-        reader = Reader(Model(data))
+        reader = LiteReader(LiteModel(data))
         with uncollected(), numbering(reader.g.sizes.taken):
             return reader.graph()
 

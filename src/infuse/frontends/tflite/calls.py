@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tflite.model import Operator, Quantization, Tensor
-from infuse.frontends.tflite.resources import Resources
+from infuse.frontends.tflite.model import LiteOperator, LiteTensor, Quantization
 from infuse.frontends.tflite.schema import DTYPES
 from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
 from infuse.tracing.importer import Importer, registered
 from infuse.tracing.tensorflow.calls import OperandCall
 
-Handler = Callable[["Call"], Any]
+if TYPE_CHECKING:
+    from infuse.frontends.tflite.reader import LiteScope
+
+
+Handler = Callable[["LiteCall"], Any]
 Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator."""
@@ -34,37 +37,10 @@ def builtin(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
-class Scope(Protocol):
-    """The values of the tensors of a subgraph (`reader.Scope`)."""
-
-    g: Importer
-    depth: int
-    resources: Resources
-    handles: dict[int, str]
-
-    def tensor(self, index: int) -> Tensor:
-        """What the file says of a tensor."""
-
-    def value(self, index: int) -> Value:
-        """The value of a tensor, made before or constant."""
-
-    def set(self, index: int, value: Value) -> None:
-        """Let a tensor have another value from here on."""
-
-    def inner(self, g: Importer, subgraph: int, operands: Sequence[Value]) -> list[Value]:
-        """The results of a subgraph, built by this importer with these operands."""
-
-    def signature(self, subgraph: int) -> tuple[list[Tensor], list[Tensor]]:
-        """The inputs and the outputs of a subgraph."""
-
-    def variable(self, name: str, tensor: Tensor) -> Value:
-        """A resource variable as it is before the run; `tensor` is what reads it."""
-
-
-class Call(OperandCall):
+class LiteCall(OperandCall):
     """A call of an operator: its options, operands and results."""
 
-    def __init__(self, scope: Scope, operator: Operator) -> None:
+    def __init__(self, scope: LiteScope, operator: LiteOperator) -> None:
         self.scope, self.operator = scope, operator
         self.g = scope.g
 
@@ -100,7 +76,7 @@ class Call(OperandCall):
             raise ModelFileError(f"it has no operand {index}")
         return self.operator.inputs[index]
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> LiteTensor:
         """What the file says of an operand."""
         return self.scope.tensor(self.number(index))
 
@@ -170,7 +146,7 @@ class Call(OperandCall):
 
     # -- results -----------------------------------------------------------------------------------
 
-    def result(self, index: int = 0) -> Tensor:
+    def result(self, index: int = 0) -> LiteTensor:
         """What the file says of a result."""
         if index >= len(self.operator.outputs):
             raise ModelFileError(f"it has no result {index}")
@@ -212,7 +188,7 @@ _COMPLEX: Final = next(number for number, dtype in DTYPES.items() if dtype == dt
 _ACTIVATIONS: Final = 5
 
 
-def alike(a: Tensor, b: Tensor) -> bool:
+def alike(a: LiteTensor, b: LiteTensor) -> bool:
     """Whether elements of one tensor mean the same in another, wherever they are in it."""
     if not a.quantized or a.quantization is None:
         return not b.quantized
@@ -266,16 +242,3 @@ def quantized(g: Importer, value: Value, quantization: Quantization, dtype: DTyp
     axis = quantization.axis if scale.size > 1 else 1
     single = g.cast(value, dtypes.float32)
     return g("QuantizeLinear", single, g.constant(scale), g.constant(zero), axis=axis)
-
-
-__all__ = [
-    "BYTES",
-    "TABLE",
-    "Call",
-    "Scope",
-    "activation",
-    "alike",
-    "builtin",
-    "dequantized",
-    "quantized",
-]

@@ -62,7 +62,7 @@ class Quantization:
 
 
 @dataclass(eq=False)
-class Tensor:
+class LiteTensor:
     """A tensor of a subgraph. `signature` is its shape with -1 for sizes that are not fixed."""
 
     name: str
@@ -91,7 +91,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Operator:
+class LiteOperator:
     """A call of an operator: numbers of tensors (-1 where an operand is left out), options."""
 
     name: str
@@ -106,14 +106,14 @@ class Subgraph:
     """Operators in the order in which they run."""
 
     name: str
-    tensors: list[Tensor]
+    tensors: list[LiteTensor]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    operators: list[Operator]
+    operators: list[LiteOperator]
 
 
 @dataclass(frozen=True)
-class Signature:
+class LiteSignature:
     """The names that callers have for inputs and outputs of a subgraph, by tensor."""
 
     inputs: dict[int, str]
@@ -121,7 +121,7 @@ class Signature:
     subgraph: int
 
 
-class Model:
+class LiteModel:
     """One file."""
 
     def __init__(self, data: memoryview) -> None:
@@ -136,10 +136,10 @@ class Model:
         self._subgraphs: dict[int, Subgraph] = {}
 
     @cached_property
-    def signatures(self) -> list[Signature]:
+    def signatures(self) -> list[LiteSignature]:
         """The signatures of the model."""
         return [
-            Signature(_mapped(s["inputs"]), _mapped(s["outputs"]), s["subgraph_index"])
+            LiteSignature(_mapped(s["inputs"]), _mapped(s["outputs"]), s["subgraph_index"])
             for s in self._model["signature_defs"] or []
         ]
 
@@ -161,7 +161,7 @@ class Model:
 
     # -- tensors -----------------------------------------------------------------------------------
 
-    def _tensor(self, record: Record) -> Tensor:
+    def _tensor(self, record: Record) -> LiteTensor:
         name = record["name"] or "tensor"
         shape, signature = _sizes(record["shape"]), _sizes(record["shape_signature"])
         if any(size < 0 for size in shape) or (signature and len(signature) != len(shape)):
@@ -169,9 +169,9 @@ class Model:
         quantization = _quantization(name, record["quantization"], shape)
         signature = signature or shape
         variable = record["is_variable"]
-        return Tensor(name, shape, signature, record["type"], quantization, variable, record)
+        return LiteTensor(name, shape, signature, record["type"], quantization, variable, record)
 
-    def elements(self, tensor: Tensor) -> Array | None:
+    def elements(self, tensor: LiteTensor) -> Array | None:
         """The elements of a constant, not copied where they need no unpacking; None for another."""
         record = tensor.record
         if record["external_buffer"]:
@@ -189,7 +189,7 @@ class Model:
             return densify(stored, tensor.shape, sparsity, self._wire)
         return self._unpacked(tensor, data, math.prod(tensor.shape)).reshape(tensor.shape)
 
-    def _unpacked(self, tensor: Tensor, data: memoryview, count: int) -> Array:
+    def _unpacked(self, tensor: LiteTensor, data: memoryview, count: int) -> Array:
         dtype = tensor.dtype
         size = -(-count * dtype.bits // 8)
         if size != len(data):
@@ -227,11 +227,11 @@ class Model:
 
     # -- operators ---------------------------------------------------------------------------------
 
-    def _operator(self, number: int, record: Record, tensors: int) -> Operator:
+    def _operator(self, number: int, record: Record, tensors: int) -> LiteOperator:
         index = record["opcode_index"]
         if not 0 <= index < len(self._codes):
             raise ModelFileError(f"operator {number} has the code {index} of {len(self._codes)}")
-        return Operator(
+        return LiteOperator(
             self._codes[index],
             number,
             _numbers(record["inputs"], tensors, optional=True),

@@ -12,8 +12,8 @@ import numpy as np
 import infuse.frontends.tflite.builtins  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tflite.calls import TABLE, Call
-from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
+from infuse.frontends.tflite.calls import TABLE, LiteCall
+from infuse.frontends.tflite.model import LiteModel, LiteOperator, LiteTensor, Subgraph
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
@@ -34,21 +34,21 @@ _DEEPEST: Final = 50
 """Subgraphs inside each other."""
 
 
-class Reader:
+class LiteReader:
     """Reads the first subgraph of a model, or that of its only signature."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LiteModel) -> None:
         self.model = model
         only = model.signatures[0] if len(model.signatures) == 1 else None
         self._signature = only
         self._first = only.subgraph if only is not None else 0
         subgraph = model.subgraph(self._first)
         self.g = LayoutImporter(subgraph.name or "model")
-        self.states: list[tuple[str, int, Scope]] = []
+        self.states: list[tuple[str, int, LiteScope]] = []
         self.resources = Resources(
             any(operator.name == "ASSIGN_VARIABLE" for operator in subgraph.operators)
         )
-        self._scope = Scope(self.g, subgraph, self)
+        self._scope = LiteScope(self.g, subgraph, self)
 
     def graph(self) -> Graph:
         """The graph; UnsupportedOperatorError names all operators that are not known."""
@@ -94,7 +94,7 @@ class Reader:
             names.append(free_name(named.get(index) or subgraph.tensors[index].name, names))
         return names
 
-    def state(self, scope: Scope, index: int) -> Value:
+    def state(self, scope: LiteScope, index: int) -> Value:
         """A variable tensor: an input that is zero unless it is given, and an output."""
         tensor = scope.tensor(index)
         if scope is not self._scope:
@@ -107,7 +107,7 @@ class Reader:
         self.states.append((name, index, scope))
         return value
 
-    def variable(self, scope: Scope, name: str, tensor: Tensor) -> Value:
+    def variable(self, scope: LiteScope, name: str, tensor: LiteTensor) -> Value:
         """A resource variable: a constant, or an input where runs assign variables."""
         first = self.resources.first.get(name)
         if first is None and (scope.depth or not self.resources.stateful):
@@ -126,10 +126,10 @@ class Reader:
         return value
 
 
-class Scope:
+class LiteScope:
     """The values of the tensors of one subgraph while it is built."""
 
-    def __init__(self, g: Importer, subgraph: Subgraph, reader: Reader, depth: int = 0) -> None:
+    def __init__(self, g: Importer, subgraph: Subgraph, reader: LiteReader, depth: int = 0) -> None:
         self.g, self.subgraph, self.reader, self.depth = g, subgraph, reader, depth
         self.values: dict[int, Value] = {}
         self.resources = reader.resources
@@ -145,13 +145,13 @@ class Scope:
                     error.within(operator.name)
                     raise
 
-    def _path(self, operator: Operator) -> list[str]:
+    def _path(self, operator: LiteOperator) -> list[str]:
         """The name of the first result, which TensorFlow makes of scopes."""
         name = self.tensor(operator.outputs[0]).name if operator.outputs else operator.name
         return [part for part in name.partition(";")[0].split("/") if part]
 
-    def _call(self, operator: Operator) -> None:
-        call = Call(self, operator)
+    def _call(self, operator: LiteOperator) -> None:
+        call = LiteCall(self, operator)
         made = TABLE[operator.name](call)
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(values) < len(operator.outputs):
@@ -180,7 +180,7 @@ class Scope:
 
     # -- what calls ask for ------------------------------------------------------------------------
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> LiteTensor:
         """What the file says of a tensor."""
         return self.subgraph.tensors[index]
 
@@ -209,7 +209,7 @@ class Scope:
         """Let a tensor have another value from here on."""
         self.values[index] = self._checked(index, value)
 
-    def signature(self, subgraph: int) -> tuple[list[Tensor], list[Tensor]]:
+    def signature(self, subgraph: int) -> tuple[list[LiteTensor], list[LiteTensor]]:
         """The inputs and the outputs of a subgraph."""
         inner = self.reader.model.subgraph(subgraph)
         inputs, outputs = (
@@ -217,7 +217,7 @@ class Scope:
         )
         return inputs, outputs
 
-    def variable(self, name: str, tensor: Tensor) -> Value:
+    def variable(self, name: str, tensor: LiteTensor) -> Value:
         """A resource variable as it is before the run."""
         return self.reader.variable(self, name, tensor)
 
@@ -225,7 +225,7 @@ class Scope:
         """The results of a subgraph, built by this importer with these operands."""
         if self.depth >= _DEEPEST:
             raise ModelFileError(f"more than {_DEEPEST} subgraphs are inside each other")
-        scope = Scope(g, self.reader.model.subgraph(subgraph), self.reader, self.depth + 1)
+        scope = LiteScope(g, self.reader.model.subgraph(subgraph), self.reader, self.depth + 1)
         if len(scope.subgraph.inputs) != len(operands):
             raise ModelFileError(
                 f"subgraph {subgraph} has {len(scope.subgraph.inputs)} inputs, and gets "
@@ -237,7 +237,7 @@ class Scope:
         return [scope.value(index) for index in scope.subgraph.outputs]
 
 
-def _all_calls(model: Model, first: int) -> Iterator[tuple[str, str]]:
+def _all_calls(model: LiteModel, first: int) -> Iterator[tuple[str, str]]:
     """The operators of a subgraph and of those that it names, and where they are."""
     seen, left = {first}, [first]
     while left:
@@ -249,6 +249,3 @@ def _all_calls(model: Model, first: int) -> Iterator[tuple[str, str]]:
                 if index is not None and index not in seen:
                     seen.add(index)
                     left.append(index)
-
-
-__all__ = ["Reader", "Scope"]

@@ -145,6 +145,3 @@ class Wire:
                 hint="the file was cut off or damaged; fetch it again",
             )
         return self._data[begin : begin + size]
-
-
-__all__ = ["Record", "Schema", "Wire", "schema"]

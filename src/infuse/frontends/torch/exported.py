@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from infuse.frontends.archives import Archive
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.torch.archive import PT2
-from infuse.frontends.torch.reader import Reader
+from infuse.frontends.torch.reader import ExportReader
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
@@ -22,6 +22,6 @@ def load(archive: Archive, names: Mapping[str, str] | None = None) -> Graph:
     """
     hint = "export it again with torch.export.save"
     with wellformed(archive.where, "the program", hint):
-        reader = Reader(PT2(archive), archive.folder or "model", names)
+        reader = ExportReader(PT2(archive), archive.folder or "model", names)
         with uncollected(), numbering(reader.taken):
             return reader.graph()

@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from infuse import dtypes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.tracing.aten.calls import TorchImporter
+
+if TYPE_CHECKING:
+    from infuse.frontends.torch.reader import ExportScope
+
 
 Arguments = Sequence[Mapping[str, Any]]
 
 
-class Scope(Protocol):
-    """The values of one graph of a program, by name (`reader.Scope`)."""
-
-    g: TorchImporter
-    proto: Mapping[str, Any]
-
-    def argument(self, argument: Mapping[str, Any]) -> Any:
-        """What an argument stands for."""
-
-    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> Scope:
-        """The scope of a graph that is an argument, with these operands."""
-
-    def run(self) -> None:
-        """Make the nodes of all calls."""
-
-
-HIGHER: Final[dict[str, Callable[[Scope, Arguments], Any]]] = {}
+HIGHER: Final[dict[str, Callable[[Any, Arguments], Any]]] = {}
 """By target: what builds a call in a scope."""
 
 
 def higher_order(name: str) -> Callable[[Any], Any]:
     """Register what builds the calls of this operator."""
 
-    def register(build: Callable[[Scope, Arguments], Any]) -> Callable[[Scope, Arguments], Any]:
+    def register(
+        build: Callable[[ExportScope, Arguments], Any],
+    ) -> Callable[[ExportScope, Arguments], Any]:
         HIGHER[f"higher_order.{name}"] = build
         return build
 
     return register
 
 
-def _outputs(inner: Scope) -> None:
+def _outputs(inner: ExportScope) -> None:
     """Let the results of a graph be outputs of its body."""
     for number, output in enumerate(inner.proto["outputs"]):
         value = inner.g.tensor(inner.argument(output))
@@ -51,7 +40,7 @@ def _outputs(inner: Scope) -> None:
 
 
 @higher_order("cond")
-def cond(scope: Scope, arguments: Arguments) -> list[Value]:
+def cond(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`cond(predicate, true_graph, false_graph, operands)`."""
     predicate, positive, negative, operands = arguments
     values = scope.argument(operands)
@@ -69,7 +58,7 @@ def cond(scope: Scope, arguments: Arguments) -> list[Value]:
 
 
 @higher_order("while_loop")
-def while_loop(scope: Scope, arguments: Arguments) -> list[Value]:
+def while_loop(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`while_loop(condition_graph, body_graph, carried, others)`."""
     condition, body, carried, others = arguments
     more = scope.argument(others)
@@ -101,12 +90,16 @@ def while_loop(scope: Scope, arguments: Arguments) -> list[Value]:
     )
 
 
-def _values(scope: Scope, argument: Mapping[str, Any]) -> list[Any]:
+def _values(scope: ExportScope, argument: Mapping[str, Any]) -> list[Any]:
     return list(scope.argument(argument))
 
 
 def _scanned(
-    scope: Scope, graph: Any, state: Sequence[Value], rows: Sequence[Value], more: Sequence[Any]
+    scope: ExportScope,
+    graph: Any,
+    state: Sequence[Value],
+    rows: Sequence[Value],
+    more: Sequence[Any],
 ) -> list[Value]:
     """A Scan over the first axis of `rows`."""
     loop = scope.g.body("body")
@@ -125,14 +118,14 @@ def _scanned(
 
 
 @higher_order("scan")
-def scan(scope: Scope, arguments: Arguments) -> list[Value]:
+def scan(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`scan(body_graph, carried, scanned, others)`, over the first axis."""
     graph, state, rows, others = arguments
     return _scanned(scope, graph, *(_values(scope, a) for a in (state, rows, others)))
 
 
 @higher_order("map_impl")
-def map_(scope: Scope, arguments: Arguments) -> list[Value]:
+def map_(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`map_impl(body_graph, mapped, others)`, over the first axis."""
     graph, rows, others = arguments
     return _scanned(scope, graph, [], *(_values(scope, a) for a in (rows, others)))

@@ -7,66 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.tracing.calls import words
 
 _IN_PLACE: Final = re.compile(r"(aten\.[a-z]\w*?)_(\.\w+)")
 _HINT: Final = "make the program functional: save `ep.run_decompositions({})`"
 _VIEWS: Final = frozenset(
-    [
-        "alias",
-        "as_strided",
-        "chunk",
-        "contiguous",
-        "detach",
-        "diagonal",
-        "dropout",
-        "expand",
-        "expand_as",
-        "flatten",
-        "movedim",
-        "narrow",
-        "numpy_T",
-        "permute",
-        "ravel",
-        "reshape",
-        "reshape_as",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "swapaxes",
-        "t",
-        "mT",
-        "to",
-        "transpose",
-        "type_as",
-        "unbind",
-        "unflatten",
-        "unfold",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "broadcast_to",
-        "tensor_split",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "broadcast_tensors",
-        "meshgrid",
-        "lift_fresh",
-        "positive",
-        "real",
-        "pad",
-        "moveaxis",
-        "swapdims",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "feature_dropout",
-        "mH",
-        "adjoint",
-        "squeeze",
-    ]
+    words("""alias as_strided chunk contiguous detach diagonal dropout expand expand_as
+        flatten movedim narrow numpy_T permute ravel reshape reshape_as select slice split
+        split_with_sizes squeeze swapaxes t mT to transpose type_as unbind unflatten unfold
+        unsqueeze view view_as broadcast_to tensor_split atleast_1d atleast_2d atleast_3d
+        broadcast_tensors meshgrid lift_fresh positive real pad moveaxis swapdims hsplit
+        vsplit dsplit feature_dropout mH adjoint squeeze""")
 )
 """Operators whose result may share elements with their operand."""
 

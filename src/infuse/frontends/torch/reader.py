@@ -39,7 +39,7 @@ _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _CALLED: Final = re.compile(r"\[['\"]?\w*['\"]?\]|\.slice\(.*?\)")
 
 
-class Reader:
+class ExportReader:
     """Reads one program; `names` are the names of sizes by torch's symbols (`s0`)."""
 
     def __init__(self, file: PT2, name: str, names: Mapping[str, str] | None = None) -> None:
@@ -59,7 +59,7 @@ class Reader:
             "the program",
             "run `ep.run_decompositions()` before saving it, or report the operator",
         )
-        scope = Scope(self._g, proto, self)
+        scope = ExportScope(self._g, proto, self)
         mutated = {
             spec[kind]["buffer_name" if kind == "buffer_mutation" else "user_input_name"]
             for spec in signature["output_specs"]
@@ -75,7 +75,7 @@ class Reader:
 
     # -- inputs and outputs ------------------------------------------------------------------------
 
-    def _input(self, spec: Mapping[str, Any], scope: Scope, mutated: set[str]) -> None:
+    def _input(self, spec: Mapping[str, Any], scope: ExportScope, mutated: set[str]) -> None:
         (kind, content), *_ = spec.items()
         if kind == "user_input":
             self._user_input(content["arg"], scope)
@@ -101,7 +101,7 @@ class Reader:
         parts = np.ascontiguousarray(array).view(array.real.dtype)
         return Complex(self._g.constant(parts.reshape(*array.shape, 2), name))
 
-    def _user_input(self, argument: Mapping[str, Any], scope: Scope) -> None:
+    def _user_input(self, argument: Mapping[str, Any], scope: ExportScope) -> None:
         (kind, content), *_ = argument.items()
         if kind == "as_tensor":
             name = content["name"]
@@ -125,7 +125,7 @@ class Reader:
             return int(size["as_int"])
         return size_text(str(size["as_expr"]["expr_str"]), self._names)
 
-    def _output(self, number: int, spec: Mapping[str, Any], scope: Scope) -> None:
+    def _output(self, number: int, spec: Mapping[str, Any], scope: ExportScope) -> None:
         (kind, content), *_ = spec.items()
         if kind == "buffer_mutation":
             name, value = f"{content['buffer_name']}.out", scope.values[content["arg"]["name"]]
@@ -148,10 +148,10 @@ class Reader:
         self._g.output(name if name not in taken else f"{name}_{number}", value)
 
 
-class Scope:
+class ExportScope:
     """The values of one graph of the program, by name, and those of the graphs around it."""
 
-    def __init__(self, g: TorchImporter, proto: Mapping[str, Any], reader: Reader) -> None:
+    def __init__(self, g: TorchImporter, proto: Mapping[str, Any], reader: ExportReader) -> None:
         self.g, self.proto, self.reader = g, proto, reader
         self.values: dict[str, Any] = {}
         self._storages: dict[str, str] = {}
@@ -311,10 +311,10 @@ class Scope:
         (kind, value), *_ = content.items()
         return self.values[value] if kind == "as_name" else value
 
-    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> Scope:
+    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> ExportScope:
         """The scope of a graph that is an argument, run with these operands."""
         proto = argument["as_graph"]["graph"]
-        scope = Scope(self.g.body(name), proto, self.reader)
+        scope = ExportScope(self.g.body(name), proto, self.reader)
         for parameter, value in zip(proto["inputs"], operands, strict=True):
             scope.values[_name_of(parameter)] = value
         return scope

@@ -10,7 +10,7 @@ from infuse.frontends import pickles
 from infuse.frontends.archives import Archive
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.torchscript.archive import ScriptFile
-from infuse.frontends.torchscript.reader import Reader
+from infuse.frontends.torchscript.reader import ScriptReader
 from infuse.frontends.torchscript.specs import described
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
@@ -25,7 +25,7 @@ def load(archive: Archive, inputs: Mapping[str, Any] | None = None) -> Graph:
     """
     said = described(inputs or {})
     with wellformed(archive.where, "the program", "save it again by torch.jit.save"), uncollected():
-        return Reader(ScriptFile(archive), archive.folder or "model", said).graph()
+        return ScriptReader(ScriptFile(archive), archive.folder or "model", said).graph()
 
 
 def refuse_weights(archive: Archive) -> Graph:

@@ -12,6 +12,7 @@ from infuse.frontends.torchscript.registry import primitive
 from infuse.frontends.torchscript.tensors import tensor
 from infuse.frontends.torchscript.values import Cell, Dict, List, Stacked, Tensor, Undecided
 from infuse.ir.graph import Value
+from infuse.tracing.calls import words
 
 _LONGEST: Final = 1 << 16
 """Elements that a list of a program may have."""
@@ -55,24 +56,8 @@ def of_lists(world: World, name: str, arguments: Sequence[Any]) -> Any:
 
 
 _TEXTS: Final = frozenset(
-    [
-        "capitalize",
-        "count",
-        "endswith",
-        "find",
-        "isalpha",
-        "isdigit",
-        "join",
-        "lower",
-        "lstrip",
-        "replace",
-        "rfind",
-        "rstrip",
-        "split",
-        "startswith",
-        "strip",
-        "upper",
-    ]
+    words("""capitalize count endswith find isalpha isdigit join lower lstrip replace rfind
+        rstrip split startswith strip upper""")
 )
 
 
@@ -263,22 +248,16 @@ def listed(world: World, items: Any = ()) -> Any:
     return Dict(items) if isinstance(items, dict) else List(items)
 
 
-@primitive("keys")
-def keys(world: World, items: Dict) -> List:
-    """The keys of a dictionary."""
-    return List(items)
+primitive("keys")(lambda world, items: List(items))
+primitive("items")(lambda world, items: List(items.items()))
+primitive("dict")(lambda world, items=(): Dict(dict(items)))
+primitive("ord")(lambda world, letter: ord(letter))
 
 
 @primitive("values")
 def values(world: World, items: Dict) -> List:
     """The values of a dictionary."""
     return List(items.values())
-
-
-@primitive("items")
-def pairs(world: World, items: Dict) -> List:
-    """Pairs of keys and values of a dictionary."""
-    return List(items.items())
 
 
 @primitive("get")
@@ -292,12 +271,6 @@ def update(world: World, items: Dict, more: Any) -> None:
     """More values under keys."""
     world.touch(items)
     items.update(more)
-
-
-@primitive("dict")
-def dict_(world: World, items: Any = ()) -> Dict:
-    """A new dictionary."""
-    return Dict(dict(items))
 
 
 @primitive("format")
@@ -316,12 +289,6 @@ def str_(world: World, thing: Any, *more: Any) -> Any:
     if isinstance(thing, (str, int)) and not more:
         return str(thing)
     return Undecided("a text that is made while the model runs")
-
-
-@primitive("ord")
-def ord_(world: World, letter: str) -> int:
-    """The number of a letter."""
-    return ord(letter)
 
 
 @primitive("to_mkldnn", "ConstantMKLDNNTensor")

@@ -13,6 +13,7 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TABLE
+from infuse.tracing.calls import words
 
 _MOST: Final = 1 << 63
 """Whole numbers are below."""
@@ -28,12 +29,9 @@ _OPERATORS: Final = {
 }  # fmt: skip
 """Entries of the table that compute with numbers, by TorchScript's names."""
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: getattr(math, name) for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "degrees",
-        "erf", "erfc", "exp", "expm1", "fabs", "factorial", "fmod", "gamma", "gcd", "hypot",
-        "isfinite", "isinf", "isnan", "ldexp", "lgamma", "log", "log10", "log1p", "log2",
-        "modf", "radians", "sin", "sinh", "tan", "tanh", "copysign",
-    )},
+    **{name: getattr(math, name) for name in words("""acos acosh asin asinh atan atan2 atanh
+        cos cosh degrees erf erfc exp expm1 fabs factorial fmod gamma gcd hypot isfinite
+        isinf isnan ldexp lgamma log log10 log1p log2 modf radians sin sinh tan tanh copysign""")},
     "__lshift__": lambda a, b: a << min(b, 64),
     "__rshift__": lambda a, b: a >> b,
     "logical_not": lambda a: not a,

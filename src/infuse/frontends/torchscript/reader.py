@@ -37,7 +37,7 @@ _ROUNDS: Final = 8
 _REQUIRED: Final = object()
 
 
-class Reader:
+class ScriptReader:
     """Reads one file; `inputs` says what its inputs and states are."""
 
     def __init__(self, file: ScriptFile, name: str, inputs: Mapping[str, Any]) -> None:

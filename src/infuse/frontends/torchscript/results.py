@@ -12,6 +12,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import Meta, axis_of, promoted
+from infuse.tracing.calls import words
 
 Arguments = Sequence[Any]
 Options = Mapping[str, Any]
@@ -128,163 +129,27 @@ def _like(arguments: Arguments, options: Options) -> DType:
     return chosen(options) or first(arguments, options)
 
 
-_FLOAT: Final = (
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "arcsinh",
-    "arccosh",
-    "arctanh",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "erf",
-    "erfc",
-    "sigmoid",
-    "logit",
-    "logsumexp",
-    "softmax",
-    "log_softmax",
-    "mean",
-    "special_expit",
-    "special_erf",
-    "special_erfc",
-    "special_exp2",
-    "special_expm1",
-    "special_log1p",
-    "special_logit",
-    "special_logsumexp",
-    "special_softmax",
-    "special_log_softmax",
-    "softmin",
-    "_softmax",
-    "_log_softmax",
-    "norm",
-    "linalg_vector_norm",
-    "_safe_softmax",
-    "lgamma",
-    "digamma",
-    "erfinv",
-    "i0",
-    "mvlgamma",
-    "sinc",
-    "deg2rad",
-    "rad2deg",
-    "angle",
-    "special_gammaln",
-    "special_digamma",
-    "special_psi",
-    "special_erfinv",
-    "special_i0",
-    "special_i0e",
-    "special_i1",
-    "special_i1e",
-    "special_entr",
-    "special_sinc",
-    "special_multigammaln",
-    "special_erfcx",
-    "special_ndtri",
-)
-_BOOL: Final = (
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "less",
-    "greater",
-    "less_equal",
-    "greater_equal",
-    "not_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "logical_not",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "isposinf",
-    "isneginf",
-    "signbit",
-    "isin",
-)
-_JOINED: Final = (
-    "add",
-    "sub",
-    "subtract",
-    "rsub",
-    "mul",
-    "multiply",
-    "pow",
-    "fmod",
-    "remainder",
-    "floor_divide",
-    "maximum",
-    "minimum",
-    "fmax",
-    "fmin",
-    "max.other",
-    "min.other",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "bitwise_left_shift",
-    "bitwise_right_shift",
-    "__and__",
-    "__or__",
-    "__xor__",
-    "__lshift__",
-    "__rshift__",
-    "gcd",
-    "lcm",
-)
+_FLOAT: Final = words("""sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin
+    arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p sqrt rsqrt
+    reciprocal erf erfc sigmoid logit logsumexp softmax log_softmax mean special_expit
+    special_erf special_erfc special_exp2 special_expm1 special_log1p special_logit
+    special_logsumexp special_softmax special_log_softmax softmin _softmax _log_softmax norm
+    linalg_vector_norm _safe_softmax lgamma digamma erfinv i0 mvlgamma sinc deg2rad rad2deg
+    angle special_gammaln special_digamma special_psi special_erfinv special_i0 special_i0e
+    special_i1 special_i1e special_entr special_sinc special_multigammaln special_erfcx
+    special_ndtri""")
+_BOOL: Final = words("""eq ne lt le gt ge less greater less_equal greater_equal not_equal
+    logical_and logical_or logical_xor logical_not isnan isinf isfinite isposinf isneginf
+    signbit isin""")
+_JOINED: Final = words("""add sub subtract rsub mul multiply pow fmod remainder floor_divide
+    maximum minimum fmax fmin max.other min.other bitwise_and bitwise_or bitwise_xor
+    bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ gcd
+    lcm""")
 _LISTS: Final = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
-_INDICES: Final = (
-    "argmax",
-    "argmin",
-    "argsort",
-    "nonzero",
-    "nonzero_numpy",
-    "argwhere",
-    "count_nonzero",
-    "searchsorted",
-    "bucketize",
-    "one_hot",
-    "where.default",
-)
-_LIKES: Final = (
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "rand_like",
-    "randn_like",
-    "new_full",
-    "new_zeros",
-    "new_ones",
-    "new_empty",
-    "_to_copy",
-)
+_INDICES: Final = words("""argmax argmin argsort nonzero nonzero_numpy argwhere count_nonzero
+    searchsorted bucketize one_hot where.default""")
+_LIKES: Final = words("""zeros_like ones_like full_like empty_like rand_like randn_like
+    new_full new_zeros new_ones new_empty _to_copy""")
 _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_FLOAT, _float),
     **dict.fromkeys(_BOOL, _bool),
@@ -292,19 +157,8 @@ _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys((*_LISTS, "column_stack", "broadcast_tensors"), _joined()),
     **dict.fromkeys(("addcmul", "addcdiv", "lerp"), _joined(3)),
     **dict.fromkeys(
-        (
-            "atan2",
-            "arctan2",
-            "hypot",
-            "copysign",
-            "logaddexp",
-            "true_divide",
-            "logaddexp2",
-            "xlogy",
-            "special_xlogy",
-            "special_xlog1py",
-            "ldexp",
-        ),
+        words("""atan2 arctan2 hypot copysign logaddexp true_divide logaddexp2 xlogy
+            special_xlogy special_xlog1py ldexp"""),
         _joined_float,
     ),
     **dict.fromkeys(("div", "divide"), _quotient),

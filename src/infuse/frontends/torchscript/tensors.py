@@ -28,10 +28,14 @@ def size(world: World, x: Tensor, dim: Any = None) -> Any:
     return numbers.settled(world.g.size_of(value, axis_of(dim, value.rank)))
 
 
-@primitive("shape")
-def shape(world: World, x: Tensor) -> Any:
-    """All sizes of a tensor."""
-    return size(world, x)
+primitive("shape")(size)
+primitive("dtype", "ops.prim.dtype")(lambda world, x: number_of(x.read(world.g).dtype))
+primitive("device")(lambda world, x, *more: Device(x if isinstance(x, str) else "cpu"))
+primitive("is_floating_point")(lambda world, x: bool(x.read(world.g).dtype.is_float))
+primitive("data", "cpu", "cuda")(lambda world, x, *more: x)
+primitive("clone")(lambda world, x, **options: Tensor(Cell(x.read(world.g))))
+primitive("__is__")(lambda world, a, b: a is b)
+primitive("__isnot__")(lambda world, a, b: a is not b)
 
 
 @primitive("len")
@@ -60,18 +64,6 @@ def numel(world: World, x: Tensor) -> Any:
     return numbers.settled(TABLE["aten.sym_numel"](world.g, x.read(world.g)))
 
 
-@primitive("dtype", "ops.prim.dtype")
-def dtype(world: World, x: Tensor) -> int:
-    """Torch's number of the element type."""
-    return number_of(x.read(world.g).dtype)
-
-
-@primitive("device")
-def device(world: World, x: Any, *more: Any) -> Device:
-    """Where a tensor lies."""
-    return Device(x if isinstance(x, str) else "cpu")
-
-
 @primitive("type")
 def type_(world: World, thing: Any) -> str:
     """The kind of a device."""
@@ -94,12 +86,6 @@ def never(world: World, *arguments: Any) -> bool:
     return False
 
 
-@primitive("is_floating_point")
-def is_floating_point(world: World, x: Tensor) -> bool:
-    """Whether elements have fractions."""
-    return bool(x.read(world.g).dtype.is_float)
-
-
 @primitive("is_contiguous", "is_scripting", "is_grad_enabled", "requires_grad")
 def always(world: World, *arguments: Any, **options: Any) -> bool:
     """What holds for every tensor here; with gradients, modules take no shortcut that computes the
@@ -111,12 +97,6 @@ def always(world: World, *arguments: Any, **options: Any) -> bool:
 @primitive("set_grad_enabled", "warn", "manual_seed", "_set_grad_enabled", "log_api_usage_once")
 def nothing(world: World, *arguments: Any, **options: Any) -> None:
     """What has no effect on results."""
-
-
-@primitive("data", "cpu", "cuda")
-def itself(world: World, x: Tensor, *more: Any) -> Tensor:
-    """The tensor itself."""
-    return x
 
 
 @primitive("to", "type_as", "_autocast_to_reduced_precision")
@@ -269,12 +249,6 @@ def squeeze(world: World, x: Tensor, *dims: Any) -> Any:
     return NotImplemented
 
 
-@primitive("clone")
-def clone(world: World, x: Tensor, **options: Any) -> Tensor:
-    """A copy of x."""
-    return Tensor(Cell(x.read(world.g)))
-
-
 @primitive("__range_length")
 def range_length(world: World, start: Any, end: Any, step: Any) -> Any:
     """How many numbers a range has."""
@@ -294,18 +268,6 @@ def derive_index(world: World, index: Any, start: Any, step: Any) -> Any:
     return numbers.calculate(
         world.g, "add", [start, numbers.calculate(world.g, "mul", [index, step])]
     )
-
-
-@primitive("__is__")
-def is_(world: World, a: Any, b: Any) -> bool:
-    """Whether both are None, or one thing."""
-    return a is b
-
-
-@primitive("__isnot__")
-def is_not(world: World, a: Any, b: Any) -> bool:
-    """Whether they are two things."""
-    return a is not b
 
 
 @primitive("__not__")

@@ -11,6 +11,7 @@ import numpy as np
 
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TorchImporter, axes_of, axis_of, handler_of
+from infuse.tracing.calls import words
 
 Write = Callable[..., Value]
 """A function of the importer, the whole tensor, the new part, and the operator's arguments."""
@@ -76,61 +77,19 @@ VIEWS: Final[dict[str, Write | None]] = {
 SPLITS: Final = ("chunk", "split", "split_with_sizes", "tensor_split", "unsafe_chunk", "unbind")
 """Operators whose results are a list of views."""
 PERHAPS: Final = frozenset(
-    [
-        "contiguous",
-        "reshape",
-        "reshape_as",
-        "flatten",
-        "ravel",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "meshgrid",
-        "broadcast_tensors",
-        "conj",
-        "real",
-        "resolve_conj",
-        "_conj",
-        "resolve_neg",
-        "positive",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "channel_shuffle",
-        "native_channel_shuffle",
-        "as_strided",
-        "_reshape_alias",
-        "_autocast_to_full_precision",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "conj_physical",
-        "_unsafe_view",
-        "view_as_real",
-        "feature_dropout",
-        "alpha_dropout",
-        "feature_alpha_dropout",
-        "lift_fresh",
-        "einsum",
-    ]
+    words("""contiguous reshape reshape_as flatten ravel atleast_1d atleast_2d atleast_3d
+        meshgrid broadcast_tensors conj real resolve_conj _conj resolve_neg positive
+        pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle as_strided
+        _reshape_alias _autocast_to_full_precision hsplit vsplit dsplit conj_physical
+        _unsafe_view view_as_real feature_dropout alpha_dropout feature_alpha_dropout
+        lift_fresh einsum""")
 )
 """Operators whose result may lie where their operand does."""
 SAME: Final = frozenset(["detach", "alias", "dropout", "requires_grad_", "detach_", "lift"])
 """Operators that give their operand itself."""
 RESHAPING: Final = frozenset(
-    [
-        "as_strided_",
-        "resize_",
-        "resize_as_",
-        "set_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-        "renorm_",
-        "embedding_renorm_",
-    ]
+    words("""as_strided_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_
+        unsqueeze_ renorm_ embedding_renorm_""")
 )
 """Operators that change a tensor otherwise than by its elements."""
 

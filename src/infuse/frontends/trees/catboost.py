@@ -15,6 +15,7 @@ from infuse.frontends.trees.categories import Categories, Numbers
 from infuse.frontends.trees.forests import Forest, Tree, plain_tree
 from infuse.frontends.trees.scores import beside, best, labels, sigmoid, squeezed
 from infuse.ir.graph import Graph, Value
+from infuse.tracing.calls import words
 from infuse.tracing.importer import Importer
 
 _DEEPEST: Final = 16
@@ -23,26 +24,9 @@ _TWO_CLASSES: Final = ("Logloss", "CrossEntropy")
 _CLASSES: Final = ("MultiClass", "MultiClassOneVsAll")
 _EXPONENTIAL: Final = ("Poisson", "Tweedie")
 _PLAIN: Final = frozenset(
-    [
-        "RMSE",
-        "MAE",
-        "Quantile",
-        "MAPE",
-        "LogLinQuantile",
-        "Huber",
-        "Expectile",
-        "Lq",
-        "LogCosh",
-        "MultiRMSE",
-        "MultiQuantile",
-        "YetiRank",
-        "PairLogit",
-        "QueryRMSE",
-        "PairLogitPairwise",
-        "YetiRankPairwise",
-        "QuerySoftMax",
-        "LambdaMart",
-    ]
+    words("""RMSE MAE Quantile MAPE LogLinQuantile Huber Expectile Lq LogCosh MultiRMSE
+        MultiQuantile YetiRank PairLogit QueryRMSE PairLogitPairwise YetiRankPairwise
+        QuerySoftMax LambdaMart""")
 )
 
 

@@ -23,6 +23,7 @@ from infuse.frontends.trees.forests import (
 )
 from infuse.frontends.trees.scores import best, sigmoid, squeezed
 from infuse.ir.graph import Array, Graph, Value
+from infuse.tracing.calls import words
 from infuse.tracing.importer import Importer
 
 Transform = Callable[[Importer, Value], Value]
@@ -60,19 +61,9 @@ def _plain(p: Array) -> Array:
 
 _OBJECTIVES: Final[Mapping[str, tuple[Transform, Callable[[Array], Array]]]] = {
     **dict.fromkeys(
-        [
-            "reg:squarederror",
-            "reg:linear",
-            "reg:squaredlogerror",
-            "reg:pseudohubererror",
-            "reg:absoluteerror",
-            "reg:quantileerror",
-            "reg:expectileerror",
-            "binary:logitraw",
-            "rank:pairwise",
-            "rank:ndcg",
-            "rank:map",
-        ],
+        words("""reg:squarederror reg:linear reg:squaredlogerror reg:pseudohubererror
+            reg:absoluteerror reg:quantileerror reg:expectileerror binary:logitraw
+            rank:pairwise rank:ndcg rank:map"""),
         (_same, _plain),
     ),
     **dict.fromkeys(["reg:logistic", "binary:logistic"], (sigmoid, _logit)),

@@ -24,33 +24,13 @@ from infuse.tracing.arrays.elementwise import where
 from infuse.tracing.arrays.floats import hypot
 from infuse.tracing.arrays.manipulation import moveaxis
 from infuse.tracing.arrays.sizes import axes_of
+from infuse.tracing.calls import words
 
 Rule = Callable[..., Any]
 
-_BY_PARTS = (
-    "Add",
-    "Sub",
-    "Neg",
-    "ReduceSum",
-    "ReduceMean",
-    "CumSum",
-    "Round",
-    "Transpose",
-    "Reshape",
-    "Slice",
-    "Gather",
-    "Concat",
-    "Expand",
-    "Unsqueeze",
-    "Squeeze",
-    "Split",
-    "Tile",
-    "GatherND",
-    "GatherElements",
-    "ScatterElements",
-    "Trilu",
-    "Where",
-)
+_BY_PARTS = words("""Add Sub Neg ReduceSum ReduceMean CumSum Round Transpose Reshape Slice
+    Gather Concat Expand Unsqueeze Squeeze Split Tile GatherND GatherElements ScatterElements
+    Trilu Where""")
 """Linear in what is complex of their operands: what they make of each part is a part."""
 
 

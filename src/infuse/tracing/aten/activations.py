@@ -24,34 +24,16 @@ for _name, _kind in _PLAIN.items():
     aten(_name)(_plain(_kind))
 
 
-@aten("gelu")
-def gelu(g: TorchImporter, x: Value, *, approximate: str = "none") -> Value:
-    """The Gaussian error linear unit."""
-    return g("Gelu", x, approximate=approximate)
+aten("gelu")(lambda g, x, *, approximate="none": g("Gelu", x, approximate=approximate))
+aten("hardsigmoid")(lambda g, x: g("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+aten("leaky_relu")(lambda g, x, negative_slope=0.01: g("LeakyRelu", x, alpha=float(negative_slope)))
+aten("celu")(lambda g, x, alpha=1.0: g("Celu", x, alpha=float(alpha)))
 
 
 @aten("hardtanh")
 def hardtanh(g: TorchImporter, x: Value, min_val: float = -1.0, max_val: float = 1.0) -> Value:
     """X within two limits."""
     return g("Clip", x, *(g.tensor(limit, x.dtype) for limit in (min_val, max_val)))
-
-
-@aten("relu6")
-def relu6(g: TorchImporter, x: Value) -> Value:
-    """X between 0 and 6."""
-    return hardtanh(g, x, 0, 6)
-
-
-@aten("hardsigmoid")
-def hardsigmoid(g: TorchImporter, x: Value) -> Value:
-    """X / 6 + 1/2 between 0 and 1."""
-    return g("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-
-
-@aten("leaky_relu")
-def leaky_relu(g: TorchImporter, x: Value, negative_slope: float = 0.01) -> Value:
-    """X where positive, else a part of it."""
-    return g("LeakyRelu", x, alpha=float(negative_slope))
 
 
 @aten("prelu", "_prelu_kernel")
@@ -76,12 +58,6 @@ def elu(
     positive = g("Greater", x, zero)
     low = g("Elu", g("Min", inner, zero), alpha=float(alpha))
     return g("Mul", g("Where", positive, x, low), scale)
-
-
-@aten("celu")
-def celu(g: TorchImporter, x: Value, alpha: float = 1.0) -> Value:
-    """X where positive, else alpha · (exp(x / alpha) - 1)."""
-    return g("Celu", x, alpha=float(alpha))
 
 
 @aten("glu")
@@ -180,3 +156,6 @@ def safe_softmax(g: TorchImporter, x: Value, dim: int, dtype: Any = None) -> Val
     highest = g("ReduceMax", x, g.ints(axis), keepdims=1)
     blind = g("Equal", highest, g.number(-math.inf, x.dtype))
     return g("Where", blind, g.number(0, x.dtype), g("Softmax", x, axis=axis))
+
+
+aten("relu6")(lambda g, x: hardtanh(g, x, 0, 6))

@@ -89,36 +89,17 @@ def full_like(g: TorchImporter, x: Value, fill_value: Any, **options: Any) -> Va
     return g.expand(g.tensor(fill_value, g.dtype), g("Shape", x))
 
 
-@aten("fill", "zero")
-def fill(g: TorchImporter, x: Value, value: Any = 0) -> Value:
-    """One number in place of all elements of x."""
-    return full_like(g, x, value)
-
-
-@aten("new_full")
-def new_full(
-    g: TorchImporter, x: Value, size: Sequence[Any], fill_value: Any, **options: Any
-) -> Value:
-    """One number in all places."""
-    return full(g, size, fill_value)
+aten("fill", "zero")(lambda g, x, value=0: full_like(g, x, value))
+aten("new_full")(lambda g, x, size, fill_value, **options: full(g, size, fill_value))
+aten("scalar_tensor")(lambda g, value, **options: g.tensor(value, g.dtype))
+aten("rand", "randn")(lambda g, size, **options: _random(g, g.expand(g.number(0, g.dtype), size)))
+aten("rand_like", "randn_like")(lambda g, x, **options: _random(g, g.cast(x, g.dtype)))
 
 
 @aten("copy")
 def copy(g: TorchImporter, x: Value, source: Value, non_blocking: bool = False) -> Value:
     """The source, in the sizes and the element type of x."""
     return g.expand(g.cast(source, x.dtype), g("Shape", x))
-
-
-@aten("scalar_tensor")
-def scalar_tensor(g: TorchImporter, value: Any, **options: Any) -> Value:
-    """A number as a tensor."""
-    return g.tensor(value, g.dtype)
-
-
-@aten("arange.default")
-def arange_to(g: TorchImporter, end: Any, **options: Any) -> Value:
-    """0, 1, … below `end`."""
-    return arange(g, 0, end)
 
 
 @aten("arange.start", "arange.start_step")
@@ -188,18 +169,6 @@ def triangle_indices(
     return g.constant(np.stack(places(row, offset, col)).astype(g.dtype.numpy))
 
 
-@aten("rand", "randn")
-def random(g: TorchImporter, size: Sequence[Any], **options: Any) -> Value:
-    """Random numbers, between 0 and 1 or with mean 0 and variance 1."""
-    return _random(g, g.expand(g.number(0, g.dtype), size))
-
-
-@aten("rand_like", "randn_like")
-def random_like(g: TorchImporter, x: Value, **options: Any) -> Value:
-    """As many random numbers as x has elements."""
-    return _random(g, g.cast(x, g.dtype))
-
-
 def _random(g: TorchImporter, like: Value) -> Value:
     kind = "RandomNormalLike" if g.called.startswith("aten.randn") else "RandomUniformLike"
     return g(kind, like)
@@ -217,3 +186,6 @@ def bernoulli(g: TorchImporter, x: Value, p: float | None = None, **options: Any
     """Ones at random, with these chances."""
     chances = x if p is None else full_like(g, x, p)
     return g("Bernoulli", chances, dtype=g.dtype)
+
+
+aten("arange.default")(lambda g, end, **options: arange(g, 0, end))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from infuse.ir.graph import Value
 from infuse.tracing.arrays.array import Array, applied, lifted, node
 from infuse.tracing.arrays.control import loop
 from infuse.tracing.arrays.elementwise import where
 from infuse.tracing.arrays.reduction import any
-from infuse.tracing.aten.calls import TorchImporter, aten
+from infuse.tracing.aten.calls import aten
 
 
 def _divisor(a: Array, b: Array) -> Array:
@@ -39,13 +36,5 @@ def _multiple(a: Array, b: Array) -> Array:
     return where(divisor == zero, zero, size).astype(kind)
 
 
-@aten("gcd")
-def gcd(g: TorchImporter, x: Value, other: Value) -> Any:
-    """The largest number that divides both; 0 of two zeros."""
-    return applied(g, _divisor, *g.tensors(x, other, dtype=g.dtype))[0]
-
-
-@aten("lcm")
-def lcm(g: TorchImporter, x: Value, other: Value) -> Any:
-    """The least number that both divide; 0 beside a zero."""
-    return applied(g, _multiple, *g.tensors(x, other, dtype=g.dtype))[0]
+aten("gcd")(lambda g, x, other: applied(g, _divisor, *g.tensors(x, other, dtype=g.dtype))[0])
+aten("lcm")(lambda g, x, other: applied(g, _multiple, *g.tensors(x, other, dtype=g.dtype))[0])

@@ -38,10 +38,8 @@ def _padded(
     return y
 
 
-@aten("constant_pad_nd")
-def constant_pad(g: TorchImporter, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
-    """X with a number around it."""
-    return _padded(g, x, pad, "constant", value)
+aten("constant_pad_nd")(lambda g, x, pad, value=0: _padded(g, x, pad, "constant", value))
+aten("_pad_circular")(lambda g, x, pad: _padded(g, x, pad, "wrap"))
 
 
 @aten("pad")
@@ -62,12 +60,6 @@ def reflection_pad(g: TorchImporter, x: Value, padding: Sequence[Any]) -> Value:
 def replication_pad(g: TorchImporter, x: Value, padding: Sequence[Any]) -> Value:
     """X with its edge around it."""
     return _padded(g, x, padding, "edge")
-
-
-@aten("_pad_circular")
-def pad_circular(g: TorchImporter, x: Value, pad: Sequence[Any]) -> Value:
-    """X repeated around it."""
-    return _padded(g, x, pad, "wrap")
 
 
 def _resized(

@@ -241,10 +241,7 @@ def index_add(
     return _index_rows(g, x, dim, index, rows, "add")
 
 
-@aten("index_copy")
-def index_copy(g: TorchImporter, x: Value, dim: int, index: Value, source: Value) -> Value:
-    """X, with rows at the places of an axis that the indices name."""
-    return _index_rows(g, x, dim, index, source, "none")
+aten("index_copy")(lambda g, x, dim, index, source: _index_rows(g, x, dim, index, source, "none"))
 
 
 @aten("index_fill")
@@ -301,12 +298,6 @@ def nonzero(g: TorchImporter, x: Value) -> Value:
     return g.permute(g("NonZero", x), 1, 0)
 
 
-@aten("argwhere")
-def argwhere(g: TorchImporter, x: Value) -> Value:
-    """Places of the elements that are not 0, a row for each."""
-    return nonzero(g, x)
-
-
 @aten("nonzero_numpy", "where.default")
 def nonzero_numpy(g: TorchImporter, x: Value) -> list[Value]:
     """Places of the elements that are not 0, a vector for each axis."""
@@ -323,3 +314,6 @@ def one_hot(g: TorchImporter, x: Value, num_classes: Any = -1) -> Value:
         raise g.unsupported("one_hot without the number of classes")
     hit = g("Equal", g("Unsqueeze", x, g.ints(x.rank)), g.indices(num_classes))
     return g.cast(hit, g.dtype)
+
+
+aten("argwhere")(nonzero)

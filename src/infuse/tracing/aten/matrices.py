@@ -23,10 +23,8 @@ def inverse(g: TorchImporter, x: Value) -> Value:
     return applied(g, decompositions.inv, x)[0]
 
 
-@aten("linalg_inv_ex")
-def inverse_unchecked(g: TorchImporter, x: Value, *, check_errors: bool = False) -> list[Any]:
-    """The inverses of matrices; what went wrong is not told."""
-    return [inverse(g, x), None]
+aten("linalg_inv_ex")(lambda g, x, *, check_errors=False: [inverse(g, x), None])
+aten("linalg_solve")(lambda g, a, b, *, left=True: _solution(g, a, b, left))
 
 
 def _solution(g: TorchImporter, a: Value, b: Value, left: bool) -> Value:
@@ -40,12 +38,6 @@ def _solution(g: TorchImporter, a: Value, b: Value, left: bool) -> Value:
 
     (y,) = applied(g, solved, a, b)
     return g("Squeeze", y, g.ints(-1)) if is_vector else y
-
-
-@aten("linalg_solve")
-def solve(g: TorchImporter, a: Value, b: Value, *, left: bool = True) -> Value:
-    """The solutions of linear equations."""
-    return _solution(g, a, b, left)
 
 
 @aten("linalg_solve_ex", "_linalg_solve_ex")

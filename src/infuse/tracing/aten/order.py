@@ -79,10 +79,7 @@ def number_of_two(g: TorchImporter, x: Value, other: Value) -> Value:
     return g("Where", g("IsNaN", a), b, g("Where", g("IsNaN", b), a, y))
 
 
-@aten("logaddexp")
-def logaddexp(g: TorchImporter, x: Value, other: Value) -> Value:
-    """Log(e^x + e^other), without overflow."""
-    return arithmetic.logaddexp(g, *g.tensors(x, other, dtype=g.dtype))
+aten("logaddexp")(lambda g, x, other: arithmetic.logaddexp(g, *g.tensors(x, other, dtype=g.dtype)))
 
 
 def running(

@@ -97,10 +97,15 @@ def sub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     return _combined(g, "Sub", x, other, alpha)
 
 
-@aten("rsub")
-def rsub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
-    """Other - alpha · x."""
-    return sub(g, other, x, alpha)
+aten("rsub")(lambda g, x, other, alpha=1: sub(g, other, x, alpha))
+aten("frac")(lambda g, x: g("Sub", x, truncated(g, x)))
+aten("remainder")(lambda g, x, other: arithmetic.floor_mod(g, *g.tensors(x, other, dtype=g.dtype)))
+aten("fmod")(lambda g, x, other: g("Mod", *g.tensors(x, other, dtype=g.dtype), fmod=1))
+aten("rsqrt")(lambda g, x: g("Reciprocal", g("Sqrt", g.cast(x, g.dtype))))
+aten("log1p", "special_log1p")(lambda g, x: g.cast(arithmetic.log1p(g, _wide(g, x)), g.dtype))
+aten("expm1", "special_expm1")(lambda g, x: g.cast(arithmetic.expm1(g, _wide(g, x)), g.dtype))
+aten("erfc", "special_erfc")(lambda g, x: g.cast(special.erfc(g, _wide(g, x)), g.dtype))
+aten("masked_fill")(lambda g, x, mask, value: g("Where", mask, g.tensor(value, x.dtype), x))
 
 
 @aten("mul", "multiply")
@@ -158,18 +163,6 @@ def truncated(g: TorchImporter, x: Value) -> Value:
     return arithmetic.truncated(g, x)
 
 
-@aten("trunc", "fix")
-def trunc(g: TorchImporter, x: Value) -> Value:
-    """X without what stands behind the point."""
-    return truncated(g, x)
-
-
-@aten("frac")
-def frac(g: TorchImporter, x: Value) -> Value:
-    """What stands behind the point."""
-    return g("Sub", x, truncated(g, x))
-
-
 @aten("round.decimals")
 def round_decimals(g: TorchImporter, x: Value, *, decimals: int = 0) -> Value:
     """X rounded to some places behind the point (before it where negative)."""
@@ -183,18 +176,6 @@ def round_decimals(g: TorchImporter, x: Value, *, decimals: int = 0) -> Value:
     if decimals > 0:
         return g("Div", g("Round", g("Mul", x, scale)), scale)
     return g("Mul", g("Round", g("Div", x, scale)), scale)
-
-
-@aten("remainder")
-def remainder(g: TorchImporter, x: Any, other: Any) -> Value:
-    """What is left of the quotient rounded down: it has the sign of `other`."""
-    return arithmetic.floor_mod(g, *g.tensors(x, other, dtype=g.dtype))
-
-
-@aten("fmod")
-def fmod(g: TorchImporter, x: Any, other: Any) -> Value:
-    """What is left of the quotient without its fraction: it has the sign of x."""
-    return g("Mod", *g.tensors(x, other, dtype=g.dtype), fmod=1)
 
 
 @aten("pow", "float_power")
@@ -216,18 +197,6 @@ def pow_(g: TorchImporter, x: Any, exponent: Any) -> Value:
     return g.cast(g("Pow", base, power), g.dtype)
 
 
-@aten("square")
-def square(g: TorchImporter, x: Value) -> Value:
-    """X · x."""
-    return pow_(g, x, 2)
-
-
-@aten("rsqrt")
-def rsqrt(g: TorchImporter, x: Value) -> Value:
-    """1 / √x."""
-    return g("Reciprocal", g("Sqrt", g.cast(x, g.dtype)))
-
-
 def _wide(g: TorchImporter, x: Value) -> Value:
     """X in a float type that has room for intermediate results."""
     return g.cast(x, dtypes.float64 if g.dtype.bits >= 32 else dtypes.float32)
@@ -244,29 +213,11 @@ aten("log2")(_logarithm(2.0))
 aten("log10")(_logarithm(10.0))
 
 
-@aten("log1p", "special_log1p")
-def log1p(g: TorchImporter, x: Value) -> Value:
-    """Log(1 + x), without loss near 0."""
-    return g.cast(arithmetic.log1p(g, _wide(g, x)), g.dtype)
-
-
-@aten("expm1", "special_expm1")
-def expm1(g: TorchImporter, x: Value) -> Value:
-    """Exp(x) - 1, without loss near 0."""
-    return g.cast(arithmetic.expm1(g, _wide(g, x)), g.dtype)
-
-
 @aten("exp2", "special_exp2")
 def exp2(g: TorchImporter, x: Value) -> Value:
     """2 to the power x."""
     x = g.cast(x, g.dtype)
     return g("Pow", g.number(2, x.dtype), x)
-
-
-@aten("erfc", "special_erfc")
-def erfc(g: TorchImporter, x: Value) -> Value:
-    """1 - erf(x)."""
-    return g.cast(special.erfc(g, _wide(g, x)), g.dtype)
 
 
 @aten("atan2", "arctan2")
@@ -315,6 +266,12 @@ def clamp_numbers(g: TorchImporter, x: Value, min: Any = None, max: Any = None) 
     )
 
 
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(g: TorchImporter, condition: Value, x: Any, other: Any) -> Value:
+    """X where the condition holds, else `other`."""
+    return g("Where", g.cast(condition, dtypes.bool_), *g.tensors(x, other, dtype=g.dtype))
+
+
 @aten("clamp_min")
 def clamp_min(g: TorchImporter, x: Value, min: Any) -> Value:
     """X, at least `min`."""
@@ -327,13 +284,5 @@ def clamp_max(g: TorchImporter, x: Value, max: Any) -> Value:
     return clamp(g, x, None, max)
 
 
-@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(g: TorchImporter, condition: Value, x: Any, other: Any) -> Value:
-    """X where the condition holds, else `other`."""
-    return g("Where", g.cast(condition, dtypes.bool_), *g.tensors(x, other, dtype=g.dtype))
-
-
-@aten("masked_fill")
-def masked_fill(g: TorchImporter, x: Value, mask: Value, value: Any) -> Value:
-    """X, with a number where the mask is set."""
-    return g("Where", mask, g.tensor(value, x.dtype), x)
+aten("trunc", "fix")(truncated)
+aten("square")(lambda g, x: pow_(g, x, 2))

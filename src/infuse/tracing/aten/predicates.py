@@ -48,22 +48,11 @@ for _name, _kind in _BITS.items():
     aten(f"bitwise_{_name}", f"__{_name}__")(_bitwise(_kind))
 
 
-@aten("ne", "not_equal")
-def ne(g: TorchImporter, x: Any, other: Any) -> Value:
-    """Whether elements differ."""
-    return g("Not", g("Equal", *g.tensors(x, other)))
-
-
-@aten("logical_not")
-def logical_not(g: TorchImporter, x: Value) -> Value:
-    """Whether elements are 0."""
-    return g("Not", g.cast(x, dtypes.bool_))
-
-
-@aten("bitwise_not")
-def bitwise_not(g: TorchImporter, x: Value) -> Value:
-    """All bits turned."""
-    return g("Not" if x.dtype == dtypes.bool_ else "BitwiseNot", x)
+aten("ne", "not_equal")(lambda g, x, other: g("Not", g("Equal", *g.tensors(x, other))))
+aten("logical_not")(lambda g, x: g("Not", g.cast(x, dtypes.bool_)))
+aten("bitwise_not")(lambda g, x: g("Not" if x.dtype == dtypes.bool_ else "BitwiseNot", x))
+aten("bitwise_left_shift", "__lshift__")(lambda g, x, other: _shifted(g, x, other, "LEFT"))
+aten("bitwise_right_shift", "__rshift__")(lambda g, x, other: _shifted(g, x, other, "RIGHT"))
 
 
 @aten("isnan")
@@ -88,12 +77,6 @@ def isposinf(g: TorchImporter, x: Value) -> Value:
 def isneginf(g: TorchImporter, x: Value) -> Value:
     """Which elements are -∞."""
     return isinf(g, x, detect_positive=0)
-
-
-@aten("isfinite")
-def isfinite(g: TorchImporter, x: Value) -> Value:
-    """Which elements are neither infinite nor no numbers."""
-    return g("Not", g("Or", isnan(g, x), isinf(g, x)))
 
 
 @aten("nan_to_num")
@@ -123,18 +106,6 @@ def copysign(g: TorchImporter, x: Value, other: Any) -> Value:
     return g("Where", g("Less", signed, zero), g("Neg", size), size)
 
 
-@aten("bitwise_left_shift", "__lshift__")
-def left_shift(g: TorchImporter, x: Any, other: Any) -> Value:
-    """Bits moved up."""
-    return _shifted(g, x, other, "LEFT")
-
-
-@aten("bitwise_right_shift", "__rshift__")
-def right_shift(g: TorchImporter, x: Any, other: Any) -> Value:
-    """Bits moved down."""
-    return _shifted(g, x, other, "RIGHT")
-
-
 def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
     """Bits of integers moved; all of them where the count is no place in them."""
     a, b = g.tensors(x, other, dtype=promoted(x, other))
@@ -151,3 +122,6 @@ def isin(
     number = g("ReduceMax", g.cast(found, dtypes.uint8), g.ints(-1), keepdims=0)
     result = g.cast(number, dtypes.bool_)
     return g("Not", result) if invert else result
+
+
+aten("isfinite")(lambda g, x: g("Not", g("Or", isnan(g, x), isinf(g, x))))

@@ -117,10 +117,7 @@ def tensordot(
     return g("Einsum", x, other, equation=equation)
 
 
-@aten("outer", "ger")
-def outer(g: TorchImporter, x: Value, other: Value) -> Value:
-    """All products of the elements of two vectors."""
-    return _columns(g, *g.tensors(x, other, dtype=g.dtype))
+aten("outer", "ger")(lambda g, x, other: _columns(g, *g.tensors(x, other, dtype=g.dtype)))
 
 
 def _columns(g: TorchImporter, x: Value, other: Value) -> Value:

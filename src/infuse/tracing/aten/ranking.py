@@ -55,10 +55,7 @@ def stable_sort(
     return places if g.called.startswith("aten.argsort") else [values, places]
 
 
-@aten("argsort.default")
-def argsort(g: TorchImporter, x: Value, dim: int = -1, descending: bool = False) -> Value:
-    """Where the elements of an axis are, in order."""
-    return sort(g, x, dim, descending)[1]
+aten("argsort.default")(lambda g, x, dim=-1, descending=False: sort(g, x, dim, descending)[1])
 
 
 @aten("bucketize", "searchsorted")

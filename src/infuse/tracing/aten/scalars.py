@@ -112,28 +112,11 @@ def power(g: TorchImporter, a: Any, b: Any) -> Any:
     return g("Pow", *_numbers(g, a, b)) if _computed(a, b) else a**b
 
 
-@aten("neg", space="_operator")
-def neg(g: TorchImporter, a: Any) -> Any:
-    """-a."""
-    return g("Neg", a) if isinstance(a, Value) else -a
-
-
-@aten("pos", space="_operator")
-def pos(g: TorchImporter, a: Any) -> Any:
-    """A itself."""
-    return a
-
-
-@aten("abs", space="_operator")
-def absolute(g: TorchImporter, a: Any) -> Any:
-    """A without its sign."""
-    return g("Abs", a) if isinstance(a, Value) else abs(a)
-
-
-@aten("sym_not", space="torch")
-def sym_not(g: TorchImporter, a: Any) -> Any:
-    """Whether a condition does not hold."""
-    return g("Not", a) if isinstance(a, Value) else not a
+aten("neg", space="_operator")(lambda g, a: g("Neg", a) if isinstance(a, Value) else -a)
+aten("pos", space="_operator")(lambda g, a: a)
+aten("abs", space="_operator")(lambda g, a: g("Abs", a) if isinstance(a, Value) else abs(a))
+aten("sym_not", space="torch")(lambda g, a: g("Not", a) if isinstance(a, Value) else not a)
+aten("sym_size.int", "size.int")(lambda g, x, dim: g.size_of(x, axis_of(dim, x.rank)))
 
 
 @aten("sym_float", space="torch")
@@ -181,12 +164,6 @@ aten("floor", space="math")(_rounded(math.floor, "Floor"))
 aten("round", space="_operator")(_rounded(round, "Round"))
 
 
-@aten("trunc", space="math")
-def trunc(g: TorchImporter, a: Any) -> Any:
-    """A number without what stands behind the point."""
-    return sym_int(g, a)
-
-
 @aten("_sym_sqrt", "sym_sqrt", space="torch")
 def sym_sqrt(g: TorchImporter, a: Any) -> Any:
     """The root."""
@@ -197,12 +174,6 @@ aten("sqrt", space="math")(sym_sqrt)
 
 
 # -- sizes of tensors ------------------------------------------------------------------------------
-
-
-@aten("sym_size.int", "size.int")
-def sym_size(g: TorchImporter, x: Value, dim: int) -> int | Value:
-    """One size of a tensor."""
-    return g.size_of(x, axis_of(dim, x.rank))
 
 
 @aten("sym_numel", "numel")
@@ -220,3 +191,6 @@ def item(g: TorchImporter, x: Value) -> Value:
     dtype = x.dtype
     wide = dtypes.bool_ if dtype.is_bool else dtypes.float64 if dtype.is_float else dtypes.int64
     return g.cast(g.shaped(x), wide)
+
+
+aten("trunc", space="math")(sym_int)

@@ -16,10 +16,11 @@ def view(g: TorchImporter, x: Value, size: Sequence[Any], *strides: Any) -> Valu
     return g.shaped(x, *size)
 
 
-@aten("view.dtype")
-def view_dtype(g: TorchImporter, x: Value, dtype: Any) -> Value:
-    """The bits as elements of another type."""
-    return x if x.dtype == g.dtype else g("BitCast", x, to=g.dtype)
+aten("view.dtype")(lambda g, x, dtype: x if x.dtype == g.dtype else g("BitCast", x, to=g.dtype))
+aten("view_as", "reshape_as")(lambda g, x, other: g("Reshape", x, g("Shape", other), allowzero=1))
+aten("ravel")(lambda g, x: g.shaped(x, -1))
+aten("expand_as")(lambda g, x, other: g.expand(x, g("Shape", other)))
+aten("broadcast_tensors")(lambda g, tensors: list(together(g, tensors)))
 
 
 @aten("as_strided", "as_strided_copy")
@@ -61,12 +62,6 @@ def unfold(g: TorchImporter, x: Value, dimension: int, size: int, step: int) -> 
     return g.permute(windows, *order, axis + 1)
 
 
-@aten("view_as", "reshape_as")
-def view_as(g: TorchImporter, x: Value, other: Value) -> Value:
-    """The elements in the shape of another tensor."""
-    return g("Reshape", x, g("Shape", other), allowzero=1)
-
-
 @aten("flatten.using_ints", "flatten")
 def flatten(g: TorchImporter, x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     """Neighbouring axes as one."""
@@ -81,12 +76,6 @@ def flatten(g: TorchImporter, x: Value, start_dim: int = 0, end_dim: int = -1) -
     return g.shaped(x, *sizes[:first], -1, *sizes[last + 1 :])
 
 
-@aten("ravel")
-def ravel(g: TorchImporter, x: Value) -> Value:
-    """All elements in a row."""
-    return g.shaped(x, -1)
-
-
 @aten("unflatten.int")
 def unflatten(g: TorchImporter, x: Value, dim: int, sizes: Sequence[Any]) -> Value:
     """One axis as several."""
@@ -98,18 +87,6 @@ def unflatten(g: TorchImporter, x: Value, dim: int, sizes: Sequence[Any]) -> Val
 def expand(g: TorchImporter, x: Value, size: Sequence[Any], **options: Any) -> Value:
     """Axes of size one repeated; -1 leaves a size as it is."""
     return g.expand(x, [1 if isinstance(n, int) and n == -1 else n for n in size])
-
-
-@aten("expand_as")
-def expand_as(g: TorchImporter, x: Value, other: Value) -> Value:
-    """Axes of size one repeated as often as another tensor has them."""
-    return g.expand(x, g("Shape", other))
-
-
-@aten("broadcast_tensors")
-def broadcast_tensors(g: TorchImporter, tensors: Sequence[Value]) -> list[Value]:
-    """All tensors in the shape that they have together."""
-    return list(together(g, tensors))
 
 
 def together(g: TorchImporter, tensors: Sequence[Value]) -> list[Value]:

@@ -276,10 +276,7 @@ def fill(call: OperandCall) -> Value:
     return call.g("Expand", x, call.list_of(0))
 
 
-@shared("Range")
-def range_(call: OperandCall) -> Value:
-    """Numbers from a first one on, in steps, before a limit."""
-    return call.g("Range", *call.reals())
+shared("Range")(lambda call: call.g("Range", *call.reals()))
 
 
 # -- padding ---------------------------------------------------------------------------------------

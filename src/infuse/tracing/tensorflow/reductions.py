@@ -80,7 +80,4 @@ shared("Real")(_part(0))
 shared("Imag")(_part(1))
 
 
-@shared("ComplexAbs")
-def complex_abs(call: OperandCall) -> Value:
-    """The absolute values of complex numbers."""
-    return call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0)
+shared("ComplexAbs")(lambda call: call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0))

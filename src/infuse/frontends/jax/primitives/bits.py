@@ -6,26 +6,24 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.ir.graph import Value
 
 
 @primitive("bitcast_convert_type")
-def bitcast_convert_type(call: Call) -> Value:
+def bitcast_convert_type(call: JaxCall) -> Value:
     """The same bits as elements of another type of the same width."""
     if call.x.dtype.bits != call.dtype.bits:
         raise call.unsupported(f"a bitcast from {call.x.dtype} to {call.dtype}, of another width,")
     return call.x if call.x.dtype == call.dtype else call.g("BitCast", call.x, to=call.dtype)
 
 
-@primitive("shift_left")
-def shift_left(call: Call) -> Value:
-    """Integers with zeros behind their bits."""
-    return call.g("BitShift", call.x, call.y, direction="LEFT")
+primitive("shift_left")(lambda call: call.g("BitShift", call.x, call.y, direction="LEFT"))
+primitive("population_count")(lambda call: call.g.cast(_count(call.g, _wide(call)), call.dtype))
 
 
 @primitive("shift_right_arithmetic")
-def shift_right_arithmetic(call: Call) -> Value:
+def shift_right_arithmetic(call: JaxCall) -> Value:
     """Integers without their last bits, with their first one before the others."""
     g, dtype = call.g, signed(call.dtype)
     x, y = (bits_as(g, value, dtype) for value in (call.x, call.y))
@@ -33,7 +31,7 @@ def shift_right_arithmetic(call: Call) -> Value:
 
 
 @primitive("shift_right_logical")
-def shift_right_logical(call: Call) -> Value:
+def shift_right_logical(call: JaxCall) -> Value:
     """Integers without their last bits, with zeros before the others."""
     g, plain = call.g, unsigned(call.dtype)
     x, y = (bits_as(g, value, plain) for value in (call.x, call.y))
@@ -55,14 +53,8 @@ def bits_as(g: JaxImporter, value: Value, dtype: DType) -> Value:
     return value if value.dtype == dtype else g("BitCast", value, to=dtype)
 
 
-@primitive("population_count")
-def population_count(call: Call) -> Value:
-    """How many bits are set."""
-    return call.g.cast(_count(call.g, _wide(call)), call.dtype)
-
-
 @primitive("clz")
-def clz(call: Call) -> Value:
+def clz(call: JaxCall) -> Value:
     """How many bits are zero before the first that is set."""
     g, bits = call.g, _wide(call)
     for step in (1, 2, 4, 8, 16, 32):
@@ -71,7 +63,7 @@ def clz(call: Call) -> Value:
     return g.cast(g("Sub", width, _count(g, bits)), call.dtype)
 
 
-def _wide(call: Call) -> Value:
+def _wide(call: JaxCall) -> Value:
     plain = bits_as(call.g, call.x, unsigned(call.x.dtype))
     return call.g.cast(plain, dtypes.uint64)
 

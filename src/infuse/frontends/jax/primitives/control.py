@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 
@@ -16,7 +16,7 @@ _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
 @primitive("jit", "pjit", "closed_call", "core_call", "core_closed_call", "remat", "remat2",
            "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
            "custom_vmap_call")  # fmt: skip
-def inlined(call: Call) -> list[Value]:
+def inlined(call: JaxCall) -> list[Value]:
     """What a function does, in place of its call."""
     name = next((name for name in _BODIES if name in call.parameters), None)
     if name is None:
@@ -30,7 +30,7 @@ def _close(body: JaxImporter, results: Sequence[Value]) -> None:
 
 
 @primitive("platform_index")
-def platform_index(call: Call) -> Value:
+def platform_index(call: JaxCall) -> Value:
     """The number of the branch for CPUs, or of that for all platforms."""
     platforms = list(call["platforms"])
     number = next((i for i, names in enumerate(platforms) if names and "cpu" in names), None)
@@ -40,7 +40,7 @@ def platform_index(call: Call) -> Value:
 
 
 @primitive("cond")
-def cond(call: Call) -> list[Value]:
+def cond(call: JaxCall) -> list[Value]:
     """What the branch does that the first operand has the number of."""
     branches = call["branches"]
     if call.x.const is not None:
@@ -51,7 +51,7 @@ def cond(call: Call) -> list[Value]:
 
 
 def _branch(
-    call: Call, g: JaxImporter, branches: Sequence[Any], first: int, number: Value
+    call: JaxCall, g: JaxImporter, branches: Sequence[Any], first: int, number: Value
 ) -> list[Value]:
     """The results of one of the branches from the first on; the last one stands for all above."""
     if first == len(branches) - 1:
@@ -67,7 +67,7 @@ def _branch(
 
 
 @primitive("while")
-def while_(call: Call) -> list[Value]:
+def while_(call: JaxCall) -> list[Value]:
     """A state that a function changes as long as another one says so."""
     g, run = call.g, call.run
     asked, done = int(call["cond_nconsts"]), int(call["body_nconsts"])
@@ -101,7 +101,7 @@ def _where(g: JaxImporter, live: Value, new: Value, old: Value) -> Value:
 
 
 @primitive("scan")
-def scan(call: Call) -> list[Value]:
+def scan(call: JaxCall) -> list[Value]:
     """A state that a function changes with one slice of arrays after the other, and what it makes
     of them, put together.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, highest, lowest, primitive
 from infuse.frontends.jax.primitives.bits import bits_as, signed
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic
@@ -31,20 +31,20 @@ _LOGICAL: Final = {
 """Operators of numbers, and those of truth values."""
 
 
-def _same(kind: str) -> Callable[[Call], Value]:
+def _same(kind: str) -> Callable[[JaxCall], Value]:
     return lambda call: call.g(kind, call.x)
 
 
-def _pair(kind: str) -> Callable[[Call], Value]:
+def _pair(kind: str) -> Callable[[JaxCall], Value]:
     return lambda call: call.g(kind, call.x, call.y)
 
 
-def _logical(kinds: tuple[str, str]) -> Callable[[Call], Value]:
+def _logical(kinds: tuple[str, str]) -> Callable[[JaxCall], Value]:
     return lambda call: call.g(kinds[call.x.dtype.is_bool], call.x, call.y)
 
 
-def _compared(kind: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _compared(kind: str) -> Callable[[JaxCall], Value]:
+    def build(call: JaxCall) -> Value:
         values = (number_of(call.g, value) for value in (call.x, call.y))
         return call.g(kind, *values)
 
@@ -66,10 +66,10 @@ def number_of(g: JaxImporter, value: Value) -> Value:
     return g.cast(value, dtypes.uint8) if value.dtype.is_bool else value
 
 
-def _ordered(kind: str) -> Callable[[Call], Value]:
+def _ordered(kind: str) -> Callable[[JaxCall], Value]:
     """A comparison in the order of all floats: -0 is below 0, and NaN above all numbers."""
 
-    def build(call: Call) -> Value:
+    def build(call: JaxCall) -> Value:
         return call.g(kind, *(_rank(call.g, value) for value in (call.x, call.y)))
 
     return build
@@ -89,64 +89,33 @@ for _name, _kind in {"eq_to": "Equal", "le_to": "LessOrEqual", "lt_to": "Less"}.
     primitive(_name)(_ordered(_kind))
 
 
-@primitive("ne")
-def not_equal(call: Call) -> Value:
-    """Whether elements differ."""
-    return call.g("Not", call.g("Equal", call.x, call.y))
-
-
-@primitive("copy", "copy_p", "name", "stop_gradient")
-def identity(call: Call) -> Value:
-    """The operand."""
-    return call.x
-
-
-@primitive("optimization_barrier", "device_put")
-def identities(call: Call) -> list[Value]:
-    """The operands."""
-    return call.operands
+primitive("ne")(lambda call: call.g("Not", call.g("Equal", call.x, call.y)))
+primitive("copy", "copy_p", "name", "stop_gradient")(lambda call: call.x)
+primitive("optimization_barrier", "device_put")(lambda call: call.operands)
+primitive("not")(lambda call: call.g("Not" if call.dtype.is_bool else "BitwiseNot", call.x))
+primitive("square")(lambda call: call.g("Mul", call.x, call.x))
+primitive("rsqrt")(lambda call: call.g("Reciprocal", call.g("Sqrt", call.x)))
+primitive("exp2")(lambda call: call.g("Pow", call.g.number(2, call.dtype), call.x))
+primitive("atan2")(lambda call: arithmetic.atan2(call.g, call.x, call.y))
+primitive("convert_element_type")(lambda call: converted(call.g, call.x, call.dtype))
 
 
 @primitive("mul")
-def mul(call: Call) -> Value:
+def mul(call: JaxCall) -> Value:
     """The product, in the type of the result."""
     return call.g("Mul", *(call.g.cast(value, call.dtype) for value in (call.x, call.y)))
 
 
 @primitive("neg")
-def neg(call: Call) -> Value:
+def neg(call: JaxCall) -> Value:
     """Numbers with the other sign; unsigned ones wrap."""
     if call.dtype.is_signed:
         return call.g("Neg", call.x)
     return call.g("Sub", call.g.number(0, call.dtype), call.x)
 
 
-@primitive("not")
-def not_(call: Call) -> Value:
-    """All bits exchanged."""
-    return call.g("Not" if call.dtype.is_bool else "BitwiseNot", call.x)
-
-
-@primitive("square")
-def square(call: Call) -> Value:
-    """X · x."""
-    return call.g("Mul", call.x, call.x)
-
-
-@primitive("rsqrt")
-def rsqrt(call: Call) -> Value:
-    """1 / √x."""
-    return call.g("Reciprocal", call.g("Sqrt", call.x))
-
-
-@primitive("exp2")
-def exp2(call: Call) -> Value:
-    """2 to the power x."""
-    return call.g("Pow", call.g.number(2, call.dtype), call.x)
-
-
 @primitive("cbrt")
-def cbrt(call: Call) -> Value:
+def cbrt(call: JaxCall) -> Value:
     """The cube root, which has the sign of x."""
     g, x = call.g, call.x
     w = g.cast(x, dtypes.float64)
@@ -155,7 +124,7 @@ def cbrt(call: Call) -> Value:
 
 
 @primitive("div")
-def div(call: Call) -> Value:
+def div(call: JaxCall) -> Value:
     """The quotient; of integers cut off, and -1 where the divisor is zero."""
     g, x, y = call.g, call.x, call.y
     if call.dtype.is_float:
@@ -169,7 +138,7 @@ def _bits_set(dtype: DType) -> int:
 
 
 def _divided(
-    call: Call, kind: str, of_zero: Value, of_minus_one: Value, **attributes: Any
+    call: JaxCall, kind: str, of_zero: Value, of_minus_one: Value, **attributes: Any
 ) -> Value:
     """A quotient or rest of integers; those of the divisors 0 and -1 are given, as the quotient of
     the least number and -1 is none.
@@ -188,7 +157,7 @@ def _divided(
 
 
 @primitive("rem")
-def rem(call: Call) -> Value:
+def rem(call: JaxCall) -> Value:
     """The rest of a quotient that is cut off; x where the divisor is zero."""
     if call.dtype.is_float:
         return call.g("Mod", call.x, call.y, fmod=1)
@@ -196,7 +165,7 @@ def rem(call: Call) -> Value:
 
 
 @primitive("pow")
-def pow_(call: Call) -> Value:
+def pow_(call: JaxCall) -> Value:
     """X to the power y; integers to negative powers are what is left of 1 / x."""
     g, x, y = call.g, call.x, call.y
     if call.dtype.is_float:
@@ -215,7 +184,7 @@ def pow_(call: Call) -> Value:
 
 
 @primitive("integer_pow")
-def integer_pow(call: Call) -> Value:
+def integer_pow(call: JaxCall) -> Value:
     """X to a power that is a number, by products."""
     g, factor = call.g, call.x
     exponent = abs(int(call["y"]))
@@ -230,21 +199,15 @@ def integer_pow(call: Call) -> Value:
     return g("Reciprocal", result) if call["y"] < 0 else result
 
 
-@primitive("atan2")
-def atan2(call: Call) -> Value:
-    """The angle of the point (y, x), of which the first operand is the ordinate."""
-    return arithmetic.atan2(call.g, call.x, call.y)
-
-
 @primitive("clamp")
-def clamp(call: Call) -> Value:
+def clamp(call: JaxCall) -> Value:
     """The second operand, between the first and the third."""
     low, x, high = call.operands
     return call.g.clamp(x, low, high)
 
 
 @primitive("is_finite")
-def is_finite(call: Call) -> Value:
+def is_finite(call: JaxCall) -> Value:
     """Whether elements are numbers and not infinite."""
     g = call.g
     x = g.cast(call.x, dtypes.float32) if call.x.dtype.bits < 32 else call.x
@@ -252,7 +215,7 @@ def is_finite(call: Call) -> Value:
 
 
 @primitive("round")
-def round_(call: Call) -> Value:
+def round_(call: JaxCall) -> Value:
     """The next whole number; of two the even one, or the one that is farther from zero."""
     g, x = call.g, call.x
     if call["rounding_method"] == 1:
@@ -264,7 +227,7 @@ def round_(call: Call) -> Value:
 
 
 @primitive("select_n")
-def select_n(call: Call) -> Value:
+def select_n(call: JaxCall) -> Value:
     """The case of which the first operand has the number."""
     g, which, cases = call.g, call.x, call.operands[1:]
     if which.dtype.is_bool:
@@ -277,12 +240,6 @@ def select_n(call: Call) -> Value:
 
 
 # -- element types ---------------------------------------------------------------------------------
-
-
-@primitive("convert_element_type")
-def convert_element_type(call: Call) -> Value:
-    """Elements in another type."""
-    return converted(call.g, call.x, call.dtype)
 
 
 def converted(g: JaxImporter, x: Value, to: DType) -> Value:
@@ -304,7 +261,7 @@ _PRECISIONS: Final = {(5, 10): dtypes.float16, (8, 7): dtypes.bfloat16, (8, 23):
 
 
 @primitive("reduce_precision")
-def reduce_precision(call: Call) -> Value:
+def reduce_precision(call: JaxCall) -> Value:
     """Numbers rounded to those of a shorter type."""
     bits = int(call["exponent_bits"]), int(call["mantissa_bits"])
     short = _PRECISIONS.get(bits)

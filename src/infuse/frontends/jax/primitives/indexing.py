@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, highest, lowest, primitive
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 
@@ -51,7 +51,7 @@ class Window:
         return self.indices.shape[:-1]
 
 
-def _mode(call: Call) -> str:
+def _mode(call: JaxCall) -> str:
     mode = getattr(call["mode"], "name", str(call["mode"]))
     if mode not in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"):
         raise call.unsupported(f"the mode {mode} of indices out of bounds")
@@ -107,12 +107,12 @@ def _places(g: JaxImporter, window: Window, starts: dict[int, Value]) -> Value:
     return columns[0] if len(columns) == 1 else g("Concat", *columns, axis=rank)
 
 
-def _indices(call: Call, value: Value) -> Value:
+def _indices(call: JaxCall, value: Value) -> Value:
     return call.g.cast(value, _INT64)
 
 
 @primitive("gather")
-def gather(call: Call) -> Value:
+def gather(call: JaxCall) -> Value:
     """Windows of an array at computed places, put together."""
     g, numbers = call.g, call["dimension_numbers"]
     pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims)
@@ -172,7 +172,7 @@ def _gathered(g: JaxImporter, window: Window, starts: dict[int, Value]) -> Value
     return g("GatherND", moved, _places(g, window, starts))
 
 
-def _filling(call: Call) -> Value:
+def _filling(call: JaxCall) -> Value:
     """The element for what lies out of bounds."""
     dtype, filling = call.dtype, call["fill_value"]
     if filling is None:
@@ -189,7 +189,7 @@ _REDUCTIONS: Final = {
 
 
 @primitive(*_REDUCTIONS)
-def scatter(call: Call) -> Value:
+def scatter(call: JaxCall) -> Value:
     """An array with windows at computed places replaced, or joined with others."""
     g, numbers = call.g, call["dimension_numbers"]
     reduction = _REDUCTIONS[call.name]
@@ -305,7 +305,7 @@ def _row(
 # -- slices at computed places ---------------------------------------------------------------------
 
 
-def _clamped(call: Call, starts: Sequence[Value], extents: Sequence[Dim]) -> dict[int, Value]:
+def _clamped(call: JaxCall, starts: Sequence[Value], extents: Sequence[Dim]) -> dict[int, Value]:
     """Starts by axis, where a slice is not all of it."""
     g = call.g
     zero = g.number(0, _INT64)
@@ -322,7 +322,7 @@ def _clamped(call: Call, starts: Sequence[Value], extents: Sequence[Dim]) -> dic
 
 
 @primitive("dynamic_slice")
-def dynamic_slice(call: Call) -> Value:
+def dynamic_slice(call: JaxCall) -> Value:
     """A part of this size from a computed start, which is moved so that the part is inside."""
     g, value, extents = call.g, call.x, call.sizes("slice_sizes")
     starts = call.operands[1 : 1 + value.rank]
@@ -340,7 +340,7 @@ def dynamic_slice(call: Call) -> Value:
 
 
 @primitive("dynamic_update_slice")
-def dynamic_update_slice(call: Call) -> Value:
+def dynamic_update_slice(call: JaxCall) -> Value:
     """The operand with a part of it replaced, from a computed start on."""
     g = call.g
     operand, updates, *listed = call.operands

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.frontends.jax.primitives.elementwise import converted
 from infuse.frontends.jax.primitives.movement import padded
 from infuse.ir import dims
@@ -23,7 +23,7 @@ def _computed_in(operands: Sequence[Value], result: DType) -> DType:
 
 
 @primitive("dot_general")
-def dot_general(call: Call) -> Value:
+def dot_general(call: JaxCall) -> Value:
     """Products summed up over pairs of axes, for every element of others that go together."""
     g = call.g
     (inner_a, inner_b), (batch_a, batch_b) = call["dimension_numbers"]
@@ -45,7 +45,7 @@ def dot_general(call: Call) -> Value:
 
 
 @primitive("conv_general_dilated")
-def conv_general_dilated(call: Call) -> Value:
+def conv_general_dilated(call: JaxCall) -> Value:
     """Sums of products of a kernel and windows of images, in any order of axes."""
     g, numbers = call.g, call["dimension_numbers"]
     if call["batch_group_count"] != 1:
@@ -81,7 +81,7 @@ def _kernel(w: Value) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes if isinstance(size, int))
 
 
-def _summed_in(call: Call) -> DType:
+def _summed_in(call: JaxCall) -> DType:
     """The type in which products are summed up: floats, of which small integers are some."""
     dtype = _computed_in(call.operands, call.dtype)
     if dtype.is_float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -12,7 +12,7 @@ _END = -(2**62)
 
 
 @primitive("broadcast_in_dim")
-def broadcast_in_dim(call: Call) -> Value:
+def broadcast_in_dim(call: JaxCall) -> Value:
     """The operand, its axes at these places among others, repeated along those of size one."""
     shape: list[Dim] = [1] * len(call.shape)
     for axis, size in zip(call["broadcast_dimensions"], call.x.shape):
@@ -21,7 +21,7 @@ def broadcast_in_dim(call: Call) -> Value:
 
 
 @primitive("reshape")
-def reshape(call: Call) -> Value:
+def reshape(call: JaxCall) -> Value:
     """The elements in another shape."""
     if call["dimensions"] is not None:
         raise call.unsupported("a reshape that moves axes")
@@ -29,19 +29,19 @@ def reshape(call: Call) -> Value:
 
 
 @primitive("squeeze", "expand_dims")
-def squeeze(call: Call) -> Value:
+def squeeze(call: JaxCall) -> Value:
     """The operand with fewer or more axes of size one."""
     return call.g.reshape(call.x, *call.shape)
 
 
 @primitive("transpose")
-def transpose(call: Call) -> Value:
+def transpose(call: JaxCall) -> Value:
     """The axes in another order."""
     return call.g.permute(call.x, *(int(axis) for axis in call["permutation"]))
 
 
 @primitive("concatenate")
-def concatenate(call: Call) -> Value:
+def concatenate(call: JaxCall) -> Value:
     """Arrays one behind the other."""
     if len(call.operands) == 1:
         return call.x
@@ -49,7 +49,7 @@ def concatenate(call: Call) -> Value:
 
 
 @primitive("stack")
-def stack(call: Call) -> Value:
+def stack(call: JaxCall) -> Value:
     """Arrays one behind the other along an axis of their own."""
     g, axis = call.g, int(call["axis"])
     shape = call.x.shape
@@ -57,14 +57,11 @@ def stack(call: Call) -> Value:
     return rows[0] if len(rows) == 1 else g("Concat", *rows, axis=axis)
 
 
-@primitive("tile")
-def tile(call: Call) -> Value:
-    """The operand, so many times along each axis."""
-    return call.g("Tile", call.x, call.g.ints(*call.sizes("reps")))
+primitive("tile")(lambda call: call.g("Tile", call.x, call.g.ints(*call.sizes("reps"))))
 
 
 @primitive("split")
-def split(call: Call) -> list[Value]:
+def split(call: JaxCall) -> list[Value]:
     """Parts of these sizes."""
     sizes = call.sizes("sizes")
     if len(sizes) == 1:
@@ -74,7 +71,7 @@ def split(call: Call) -> list[Value]:
 
 
 @primitive("iota")
-def iota(call: Call) -> Value:
+def iota(call: JaxCall) -> Value:
     """The number of each place along one axis."""
     g, axis = call.g, int(call["dimension"])
     counted = g.cast(g.indices(call.shape[axis]), call.dtype)
@@ -82,7 +79,7 @@ def iota(call: Call) -> Value:
 
 
 @primitive("dim_as_value")
-def dim_as_value(call: Call) -> Value:
+def dim_as_value(call: JaxCall) -> Value:
     """A size as a number."""
     g = call.g
     size = g.extent(call.size(call["dim"]))
@@ -90,7 +87,7 @@ def dim_as_value(call: Call) -> Value:
 
 
 @primitive("slice")
-def slice_(call: Call) -> Value:
+def slice_(call: JaxCall) -> Value:
     """Elements from a start to a limit of every axis, some of them left out."""
     value = call.x
     starts, limits = call.sizes("start_indices"), call.sizes("limit_indices")
@@ -102,7 +99,7 @@ def slice_(call: Call) -> Value:
 
 
 @primitive("rev")
-def rev(call: Call) -> Value:
+def rev(call: JaxCall) -> Value:
     """The elements backwards along these axes."""
     return reversed_along(call.g, call.x, *(int(axis) for axis in call["dimensions"]))
 
@@ -119,7 +116,7 @@ def reversed_along(g: JaxImporter, value: Value, *axes: int) -> Value:
 
 
 @primitive("pad")
-def pad(call: Call) -> Value:
+def pad(call: JaxCall) -> Value:
     """Elements before, after and between those of each axis; negative numbers take some away."""
     x, filling = call.operands
     config = [tuple(call.size(number) for number in entry) for entry in call["padding_config"]]

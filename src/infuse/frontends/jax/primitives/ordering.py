@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.frontends.jax.primitives.elementwise import number_of
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 
 
 @primitive("sort")
-def sort(call: Call) -> list[Value]:
+def sort(call: JaxCall) -> list[Value]:
     """Arrays in the order of the first ones, of which the first counts most; NaN comes last."""
     g, axis = call.g, int(call["dimension"])
     count, size = int(call["num_keys"]), call.x.shape[axis]
@@ -33,7 +33,7 @@ def _best(g: JaxImporter, x: Value, count: Dim, axis: int, largest: int) -> list
 
 
 @primitive("top_k")
-def top_k(call: Call) -> list[Value]:
+def top_k(call: JaxCall) -> list[Value]:
     """The largest elements along an axis, and their places; NaN is larger than all numbers."""
     g, x = call.g, call.x
     axis = int(call.parameters.get("axis", -1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, highest, lowest, primitive
 from infuse.frontends.jax.primitives.elementwise import number_of
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
@@ -18,7 +18,7 @@ REDUCTIONS: Final = {
 """By the primitive that joins two elements."""
 
 
-def reduced(call: Call, joins: str, x: Value) -> Value:
+def reduced(call: JaxCall, joins: str, x: Value) -> Value:
     """The elements along the axes, joined."""
     listed = call["axes" if "axes" in call.parameters else "dimensions"]
     g, axes = call.g, [int(axis) for axis in listed]
@@ -32,7 +32,7 @@ def reduced(call: Call, joins: str, x: Value) -> Value:
     return g(REDUCTIONS[joins], x, g.ints(*axes), keepdims=0)
 
 
-def _reduction(joins: str) -> Callable[[Call], Value]:
+def _reduction(joins: str) -> Callable[[JaxCall], Value]:
     return lambda call: reduced(call, joins, call.x)
 
 
@@ -43,7 +43,7 @@ for _name, _joins in {
     primitive(_name)(_reduction(_joins))
 
 
-def joined_by(call: Call, jaxpr: Any) -> str:
+def joined_by(call: JaxCall, jaxpr: Any) -> str:
     """The primitive by which a jaxpr joins two elements."""
     opened = getattr(jaxpr, "jaxpr", jaxpr)
     if len(opened.eqns) == 1:
@@ -57,7 +57,7 @@ def joined_by(call: Call, jaxpr: Any) -> str:
 
 
 @primitive("reduce")
-def reduce(call: Call) -> Value:
+def reduce(call: JaxCall) -> Value:
     """Elements joined by a function, with one more at the beginning."""
     if len(call.operands) != 2:
         raise call.unsupported("a reduction of several arrays")
@@ -73,8 +73,8 @@ def join(g: JaxImporter, joins: str, a: Value, b: Value) -> Value:
     return g((logical if a.dtype.is_bool else numeric)[joins], a, b)
 
 
-def _place(kind: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _place(kind: str) -> Callable[[JaxCall], Value]:
+    def build(call: JaxCall) -> Value:
         (axis,) = call["axes"]
         x = number_of(call.g, call.x)
         return call.g.cast(call.g(kind, x, axis=int(axis), keepdims=0), call.dtype)
@@ -89,8 +89,8 @@ primitive("argmin")(_place("ArgMin"))
 # -- running ---------------------------------------------------------------------------------------
 
 
-def _running(kind: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _running(kind: str) -> Callable[[JaxCall], Value]:
+    def build(call: JaxCall) -> Value:
         axis = call.g.constant(int(call["axis"]))
         return call.g(kind, call.x, axis, reverse=int(call["reverse"]))
 
@@ -111,10 +111,10 @@ def _log_add(g: JaxImporter, a: Value, b: Value) -> Value:
 
 def _scanned(
     first: Callable[[Any], Any], joined: Callable[[JaxImporter, Value, Value], Value]
-) -> Callable[[Call], Value]:
+) -> Callable[[JaxCall], Value]:
     """What all elements up to each of an axis give, joined one after the other."""
 
-    def build(call: Call) -> Value:
+    def build(call: JaxCall) -> Value:
         g, x, axis = call.g, call.x, int(call["axis"])
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         start = g.expand(g.constant(first(x.dtype), dtype=x.dtype), *shape)

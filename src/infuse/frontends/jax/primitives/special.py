@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infuse import dtypes
-from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic, special
 
 _Function = Callable[[JaxImporter, Value], Value]
 
 
-def _exact(function: _Function) -> Callable[[Call], Value]:
+def _exact(function: _Function) -> Callable[[JaxCall], Value]:
     """A function computed in float64."""
 
-    def build(call: Call) -> Value:
+    def build(call: JaxCall) -> Value:
         wide = call.g.cast(call.x, dtypes.float64)
         return call.g.cast(function(call.g, wide), call.dtype)
 

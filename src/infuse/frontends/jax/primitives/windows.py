@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from infuse.frontends.jax.calls import Call, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, highest, lowest, primitive
 from infuse.frontends.jax.primitives.movement import padded
 from infuse.frontends.jax.primitives.reductions import join, joined_by
 from infuse.ir.dims import Dim
@@ -25,7 +25,7 @@ class Windows:
     dilations: list[int]
 
     @staticmethod
-    def of(call: Call) -> Windows:
+    def of(call: JaxCall) -> Windows:
         """Those of a call. UnsupportedOperatorError where an extent is a symbol."""
         extents = call.sizes("window_dimensions")
         if not all(isinstance(size, int) for size in extents):
@@ -55,7 +55,7 @@ class Windows:
         return inside and set(self.spread) == {1}
 
 
-def _pooled(call: Call, kind: str, windows: Windows, **attributes: Any) -> Value:
+def _pooled(call: JaxCall, kind: str, windows: Windows, **attributes: Any) -> Value:
     """A pooling operator, with the axes that windows move along behind two others."""
     g, x = call.g, call.x
     moving = windows.moving
@@ -80,7 +80,7 @@ def _pooled(call: Call, kind: str, windows: Windows, **attributes: Any) -> Value
     return g.permute(made, *(order.index(axis) for axis in range(x.rank)))
 
 
-def _joined(call: Call, joins: str, windows: Windows, filling: Value) -> Value:
+def _joined(call: JaxCall, joins: str, windows: Windows, filling: Value) -> Value:
     """The elements of windows joined along one axis after the other."""
     g, rows = call.g, zip(windows.pads, windows.spread)
     config = [(*pair, step - 1) for pair, step in rows]
@@ -98,7 +98,7 @@ def _joined(call: Call, joins: str, windows: Windows, filling: Value) -> Value:
     return value
 
 
-def _neutral(joins: str, call: Call) -> Any:
+def _neutral(joins: str, call: JaxCall) -> Any:
     if joins == "max":
         return lowest(call.dtype)
     if joins == "min":
@@ -106,8 +106,8 @@ def _neutral(joins: str, call: Call) -> Any:
     return 1 if joins in ("mul", "and") else 0
 
 
-def _window(joins: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _window(joins: str) -> Callable[[JaxCall], Value]:
+    def build(call: JaxCall) -> Value:
         g, windows = call.g, Windows.of(call)
         rank, moving = call.x.rank, windows.moving
         plain = call.dtype.is_float and windows.pools() and 0 not in call.shape
@@ -131,7 +131,7 @@ primitive("reduce_window_sum")(_window("add"))
 
 
 @primitive("reduce_window")
-def reduce_window(call: Call) -> Value:
+def reduce_window(call: JaxCall) -> Value:
     """Windows joined by a function, with one more element."""
     if len(call.operands) != 2:
         raise call.unsupported("windows of several arrays")

@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.dtypes import int64
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.calls import Call, Runner, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.tree import layer_of
 from infuse.ir.graph import Value
@@ -90,34 +90,16 @@ def elu(g: Importer, x: Value, alpha: float = 1.0) -> Value:
     return g("Elu", x, alpha=alpha)
 
 
-@_function("celu")
-def celu(g: Importer, x: Value, alpha: float = 1.0) -> Value:
-    """x, or alpha · (e^(x / alpha) - 1) below zero."""
-    return g("Celu", x, alpha=alpha)
+_function("celu")(lambda g, x, alpha=1.0: g("Celu", x, alpha=alpha))
+_function("hard_sigmoid")(lambda g, x: g("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+_function("hard_sigmoid-2")(lambda g, x: g("HardSigmoid", x, alpha=0.2, beta=0.5))
+_function("hard_silu", "hard_swish")(lambda g, x: g("HardSwish", x))
 
 
 @_function("gelu")
 def gelu(g: Importer, x: Value, approximate: bool = False) -> Value:
     """X · Φ(x)."""
     return g("Gelu", x, approximate="tanh" if approximate else "none")
-
-
-@_function("hard_sigmoid")
-def hard_sigmoid(g: Importer, x: Value) -> Value:
-    """Relu6(x + 3) / 6."""
-    return g("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-
-
-@_function("hard_sigmoid-2")
-def hard_sigmoid_2(g: Importer, x: Value) -> Value:
-    """The form of Keras 2, x / 5 + 1 / 2 between 0 and 1."""
-    return g("HardSigmoid", x, alpha=0.2, beta=0.5)
-
-
-@_function("hard_silu", "hard_swish")
-def hard_silu(g: Importer, x: Value) -> Value:
-    """X · hard_sigmoid(x)."""
-    return g("HardSwish", x)
 
 
 @_function("glu")
@@ -198,7 +180,9 @@ def sparsemax(g: Importer, x: Value, axis: int = -1) -> Value:
     return g("Relu", g("Sub", x, g("Div", g("Sub", total, 1.0), number)))
 
 
-def activated(call: Call, value: Value, name: str = "activation", default: Any = None) -> Value:
+def activated(
+    call: KerasCall, value: Value, name: str = "activation", default: Any = None
+) -> Value:
     """A value after the activation that a field of the configuration is."""
     return activation(call.runner, call.g, call.config.get(name, default), value)
 
@@ -220,7 +204,7 @@ def function_name(serialized: Any, generation: int) -> str | None:
     return serialized
 
 
-def activation(runner: Runner, g: Importer, serialized: Any, value: Value) -> Value:
+def activation(runner: Any, g: Importer, serialized: Any, value: Value) -> Value:
     """A value after an activation: a function by name, or a serialized layer."""
     name = function_name(serialized, runner.generation)
     if name is None:
@@ -239,18 +223,12 @@ def activation(runner: Runner, g: Importer, serialized: Any, value: Value) -> Va
 # -- layers ----------------------------------------------------------------------------------------
 
 
-@layer("Activation", masking=True)
-def activation_layer(call: Call, x: Value) -> Value:
-    """An activation by name."""
-    return activated(call, x)
-
-
-def _softened(call: Call, x: Value) -> Value:
+def _softened(call: KerasCall, x: Value) -> Value:
     return x if x.dtype.is_float else call.floats(x)
 
 
 @layer("ReLU", masking=True)
-def relu_layer(call: Call, x: Value) -> Value:
+def relu_layer(call: KerasCall, x: Value) -> Value:
     """Relu with its options."""
     c = call.config
     limit = c.get("max_value")
@@ -259,32 +237,32 @@ def relu_layer(call: Call, x: Value) -> Value:
 
 
 @layer("LeakyReLU", masking=True)
-def leaky_relu_layer(call: Call, x: Value) -> Value:
+def leaky_relu_layer(call: KerasCall, x: Value) -> Value:
     """x, or a part of it below zero; `alpha` in Keras 2."""
     slope = call.config.number("negative_slope", call.config.number("alpha", 0.3))
     return leaky_relu(call.g, _softened(call, x), slope)
 
 
 @layer("ELU", masking=True)
-def elu_layer(call: Call, x: Value) -> Value:
+def elu_layer(call: KerasCall, x: Value) -> Value:
     """x, or alpha · (eˣ - 1) below zero."""
     return elu(call.g, _softened(call, x), call.config.number("alpha", 1.0))
 
 
 @layer("ThresholdedReLU", masking=True)
-def thresholded_relu(call: Call, x: Value) -> Value:
+def thresholded_relu(call: KerasCall, x: Value) -> Value:
     """X above a number, else zero."""
     return call.g("ThresholdedRelu", x, alpha=call.config.number("theta", 1.0))
 
 
 @layer("PReLU", weights=lambda config: ["alpha"], masking=True)
-def prelu(call: Call, x: Value) -> Value:
+def prelu(call: KerasCall, x: Value) -> Value:
     """x, or its product with a weight below zero."""
     return call.g("PRelu", x, call.weight("alpha"))
 
 
 @layer("Softmax", masking=True)
-def softmax_layer(call: Call, x: Value, mask: Value | None = None) -> Value:
+def softmax_layer(call: KerasCall, x: Value, mask: Value | None = None) -> Value:
     """Softmax over axes, in which masked elements are zero."""
     axis = call.config.get("axis", -1)
     if mask is None and (mask := call.mask(x)) is not None and mask.rank > x.rank:
@@ -293,7 +271,7 @@ def softmax_layer(call: Call, x: Value, mask: Value | None = None) -> Value:
 
 
 def masked_softmax(
-    call: Call, x: Value, mask: Value | None, axis: Any = -1, zeroed: bool = True
+    call: KerasCall, x: Value, mask: Value | None, axis: Any = -1, zeroed: bool = True
 ) -> Value:
     """Softmax of elements whose mask is true; the others are zero, also where all are hidden if
     they are `zeroed`.
@@ -304,3 +282,6 @@ def masked_softmax(
     mask = call.boolean(mask)
     y = FUNCTIONS["softmax"](call.g, call.where(mask, x, low), axis=axis)
     return call.where(mask, y, 0) if zeroed and call.runner.generation == 3 else y
+
+
+layer("Activation", masking=True)(activated)

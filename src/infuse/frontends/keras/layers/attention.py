@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import masked_softmax
 from infuse.frontends.keras.layers.dense import einsum
@@ -43,13 +43,10 @@ def _weights(config: Config) -> list[str]:
     return ["kernel", "bias"] if config.flag("use_bias") else ["kernel"]
 
 
-@layer("Projection", weights=_weights)
-def projection(call: Call, x: Value) -> Value:
-    """Rows multiplied with the first axis of a kernel."""
-    return _projected(call, x, 1)
+layer("Projection", weights=_weights)(lambda call, x: _projected(call, x, 1))
 
 
-def _projected(call: Call, x: Value, inner: int) -> Value:
+def _projected(call: KerasCall, x: Value, inner: int) -> Value:
     """The last `inner` axes of a tensor multiplied with the first of a kernel."""
     kernel = call.weight("kernel")
     letters = "abcdefghijklmnopqrstuvwxyz"
@@ -74,7 +71,9 @@ class Heads:
 
 
 @layer("MultiHeadAttention", children=_projections(2))
-def multi_head_attention(call: Call, query: Value, value: Value, *args: Any, **kwargs: Any) -> Any:
+def multi_head_attention(
+    call: KerasCall, query: Value, value: Value, *args: Any, **kwargs: Any
+) -> Any:
     """Heads of queries, keys and values."""
     config = call.config
     axes = config.get("attention_axes")
@@ -88,7 +87,7 @@ def multi_head_attention(call: Call, query: Value, value: Value, *args: Any, **k
 
 
 @layer("GroupQueryAttention", "GroupedQueryAttention", children=_projections(2), masking=True)
-def grouped_query_attention(call: Call, query: Value, value: Value, *args: Any, **kwargs: Any
+def grouped_query_attention(call: KerasCall, query: Value, value: Value, *args: Any, **kwargs: Any
                             ) -> Any:  # fmt: skip
     """Heads of queries, groups of which share keys and values."""
     config = call.config
@@ -98,7 +97,7 @@ def grouped_query_attention(call: Call, query: Value, value: Value, *args: Any, 
 
 
 def _attended(
-    call: Call,
+    call: KerasCall,
     heads: Heads,
     query: Value,
     value: Value,
@@ -144,7 +143,7 @@ def _attended(
 
 
 def _masks(
-    call: Call, query: Value, value: Value, key: Value | None, masks: Sequence[Value | None]
+    call: KerasCall, query: Value, value: Value, key: Value | None, masks: Sequence[Value | None]
 ) -> list[Value | None]:
     """The masks of query, value and key: those that are given, or else go with them."""
     operands = (query, value, key)
@@ -154,7 +153,7 @@ def _masks(
 
 
 def _attention_mask(
-    call: Call,
+    call: KerasCall,
     query: Value,
     value: Value,
     masks: Sequence[Value | None],
@@ -180,7 +179,7 @@ def _attention_mask(
     return result
 
 
-def _places(call: Call, x: Value, axis: int) -> Value:
+def _places(call: KerasCall, x: Value, axis: int) -> Value:
     """0, 1, … along the first axis of places, as a row or a column."""
     g, size = call.g, call.g.size_of(x, 1)
     if isinstance(size, int):
@@ -190,18 +189,18 @@ def _places(call: Call, x: Value, axis: int) -> Value:
     return call.unsqueezed(numbers, 0, axis)
 
 
-def _causal(call: Call, query: Value, value: Value) -> Value:
+def _causal(call: KerasCall, query: Value, value: Value) -> Value:
     rows, columns = _places(call, query, 2), _places(call, value, 1)
     return call.g("GreaterOrEqual", rows, columns)
 
 
-def _window(call: Call, query: Value, value: Value, size: int) -> Value:
+def _window(call: KerasCall, query: Value, value: Value, size: int) -> Value:
     g = call.g
     apart = g("Abs", g("Sub", _places(call, query, 2), _places(call, value, 1)))
     return g("Less", apart, size)
 
 
-def _repeated(call: Call, x: Value, count: int) -> Value:
+def _repeated(call: KerasCall, x: Value, count: int) -> Value:
     """Every head of BTHD so many times."""
     g, heads, size = call.g, x.shape[2], x.shape[3]
     if not isinstance(heads, int) or not isinstance(size, int):
@@ -223,21 +222,21 @@ def _equations(rank: int, axes: Sequence[int]) -> tuple[str, str]:
     return f"{source},{target}->{product}", f"{product},{source}->{target}"
 
 
-def _scores(call: Call, equation: str, q: Value, k: Value, heads: Heads) -> Value:
+def _scores(call: KerasCall, equation: str, q: Value, k: Value, heads: Heads) -> Value:
     g = call.g
     if q.rank == 4 and heads.axes == (1,):
         return g("MatMul", g.permute(q, 0, 2, 1, 3), g.permute(k, 0, 2, 3, 1))
     return g("Einsum", k, q, equation=equation)
 
 
-def _combined(call: Call, equation: str, scores: Value, v: Value, heads: Heads) -> Value:
+def _combined(call: KerasCall, equation: str, scores: Value, v: Value, heads: Heads) -> Value:
     g = call.g
     if v.rank == 4 and heads.axes == (1,):
         return g.permute(g("MatMul", scores, g.permute(v, 0, 2, 1, 3)), 0, 2, 1, 3)
     return g("Einsum", scores, v, equation=equation)
 
 
-def _is_fused(call: Call, scores: Value, with_scores: bool) -> bool:
+def _is_fused(call: KerasCall, scores: Value, with_scores: bool) -> bool:
     """Whether Keras leaves the attention to its backend, where a query that sees no key takes the
     mean of all, and nothing else.
     """
@@ -245,7 +244,9 @@ def _is_fused(call: Call, scores: Value, with_scores: bool) -> bool:
     return call.runner.generation == 3 and not dropout and not with_scores and scores.rank == 4
 
 
-def _softmax(call: Call, scores: Value, mask: Value | None, heads: Heads, zeroed: bool) -> Value:
+def _softmax(
+    call: KerasCall, scores: Value, mask: Value | None, heads: Heads, zeroed: bool
+) -> Value:
     count = len(heads.axes)
     axis = list(range(scores.rank - count, scores.rank)) if count > 1 else -1
     return masked_softmax(call, scores, mask, axis, zeroed)
@@ -264,7 +265,7 @@ Masks = Sequence[Value | None]
 
 @layer("Attention", weights=_dot_weights)
 def attention(
-    call: Call,
+    call: KerasCall,
     xs: Sequence[Value],
     mask: Masks | None = None,
     return_attention_scores: bool = False,
@@ -295,7 +296,7 @@ def attention(
     weights=lambda config: ["scale"] if config.flag("use_scale", True) else [],
 )
 def additive_attention(
-    call: Call,
+    call: KerasCall,
     xs: Sequence[Value],
     mask: Masks | None = None,
     return_attention_scores: bool = False,
@@ -311,7 +312,7 @@ def additive_attention(
     return _seen(call, scores, xs, v, mask, return_attention_scores, causal)
 
 
-def _three(call: Call, xs: Sequence[Value]) -> tuple[Value, Value, Value]:
+def _three(call: KerasCall, xs: Sequence[Value]) -> tuple[Value, Value, Value]:
     if not isinstance(xs, (list, tuple)) or len(xs) not in (2, 3):
         raise ModelFileError("it attends to a list of two or three tensors")
     q, v, *rest = (call.floats(x) for x in xs)
@@ -319,7 +320,7 @@ def _three(call: Call, xs: Sequence[Value]) -> tuple[Value, Value, Value]:
 
 
 def _seen(
-    call: Call,
+    call: KerasCall,
     scores: Value,
     xs: Sequence[Value],
     v: Value,

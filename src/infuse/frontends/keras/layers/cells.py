@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activation
 from infuse.frontends.keras.layers.convolutions import channels_in_front, convolved, positive
@@ -29,10 +29,10 @@ class Cell:
     step: Step
     sizes: Sizes
     shown: int = 0
-    call: Call | None = None
+    call: KerasCall | None = None
 
     @staticmethod
-    def stacked(calls: Sequence[Call]) -> Cell:
+    def stacked(calls: Sequence[KerasCall]) -> Cell:
         """Cells on top of each other."""
         cells = []
         for call in calls:
@@ -55,39 +55,39 @@ class Cell:
         return Cell(step, sizes, shown=sum(len(cell.sizes(())) for cell in cells[:-1]))
 
 
-CELLS: Final[dict[str, Callable[[Call], Cell]]] = {}
+CELLS: Final[dict[str, Callable[[KerasCall], Cell]]] = {}
 
 
-def _cell(name: str) -> Callable[[Callable[[Call], Cell]], Callable[[Call], Cell]]:
-    def register(make: Callable[[Call], Cell]) -> Callable[[Call], Cell]:
+def _cell(name: str) -> Callable[[Callable[[KerasCall], Cell]], Callable[[KerasCall], Cell]]:
+    def register(make: Callable[[KerasCall], Cell]) -> Callable[[KerasCall], Cell]:
         CELLS[name] = make
         return make
 
     return register
 
 
-def _now(call: Call) -> Call:
+def _now(call: KerasCall) -> KerasCall:
     """The call, in the graph that is being built."""
-    return Call(call.runner, call.layer)
+    return KerasCall(call.runner, call.layer)
 
 
-def _activated(call: Call, name: str, value: Value, default: str) -> Value:
+def _activated(call: KerasCall, name: str, value: Value, default: str) -> Value:
     return activation(call.runner, call.g, call.config.get(name, default), value)
 
 
-def _units(call: Call, count: int) -> Sizes:
+def _units(call: KerasCall, count: int) -> Sizes:
     units = call.config.whole("units")
     if units < 1:
         raise ModelFileError(f"a cell of {units} units")
     return lambda operand: [(units,)] * count
 
 
-def _plus(call: Call, value: Value, bias: Any) -> Value:
+def _plus(call: KerasCall, value: Value, bias: Any) -> Value:
     return value if bias is None else call.g("Add", value, call.constant(bias, "bias"))
 
 
 @_cell("SimpleRNNCell")
-def simple(call: Call) -> Cell:
+def simple(call: KerasCall) -> Cell:
     """Act(x · W + h · R + b)."""
 
     def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
@@ -101,7 +101,7 @@ def simple(call: Call) -> Cell:
 
 
 @_cell("LSTMCell")
-def lstm(call: Call) -> Cell:
+def lstm(call: KerasCall) -> Cell:
     """Gates i, f, c, o; states h and c."""
 
     def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
@@ -113,7 +113,7 @@ def lstm(call: Call) -> Cell:
     return Cell(step, _units(call, 2), call=call)
 
 
-def _long_short(c: Call, gates: Value, carry: Value, axis: int) -> tuple[Value, list[Value]]:
+def _long_short(c: KerasCall, gates: Value, carry: Value, axis: int) -> tuple[Value, list[Value]]:
     g = c.g
     parts = g.several(4, "Split", gates, axis=axis, num_outputs=4)
     i, f, o = (_activated(c, "recurrent_activation", parts[k], "sigmoid") for k in (0, 1, 3))
@@ -124,7 +124,7 @@ def _long_short(c: Call, gates: Value, carry: Value, axis: int) -> tuple[Value, 
 
 
 @_cell("GRUCell")
-def gru(call: Call) -> Cell:
+def gru(call: KerasCall) -> Cell:
     """Gates z, r, h; the reset after the product with the recurrent weights, or before it."""
     after = reset_after(call)
 
@@ -152,21 +152,21 @@ def gru(call: Call) -> Cell:
     return Cell(step, _units(call, 1), call=call)
 
 
-def reset_after(call: Call) -> bool:
+def reset_after(call: KerasCall) -> bool:
     """Whether a GRU resets after the product with its recurrent weights."""
     return call.config.flag("reset_after", call.runner.generation == 3)
 
 
-def _stacked(call: Call) -> Cell:
+def _stacked(call: KerasCall) -> Cell:
     call.config.require("reverse_state_order", False, None)
-    return Cell.stacked([Call(call.runner, each) for each in call.layer.children["cells"]])
+    return Cell.stacked([KerasCall(call.runner, each) for each in call.layer.children["cells"]])
 
 
 CELLS["StackedRNNCells"] = _stacked
 
 
-def _convolutional(count: int) -> Callable[[Call], Cell]:
-    def make(call: Call) -> Cell:
+def _convolutional(count: int) -> Callable[[KerasCall], Cell]:
+    def make(call: KerasCall) -> Cell:
         filters = call.config.whole("filters")
 
         def sizes(operand: Sequence[Any]) -> list[tuple[int, ...]]:
@@ -195,7 +195,7 @@ def _turned(kernel: Any) -> Any:
     return np.transpose(kernel, (kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2)))
 
 
-def _image(call: Call, operand: Sequence[Any], count: int, filters: int) -> tuple[int, ...]:
+def _image(call: KerasCall, operand: Sequence[Any], count: int, filters: int) -> tuple[int, ...]:
     """The sizes of a state: those of the convolution's result."""
     config, first = call.config, call.config.channels_first
     if len(operand) != count + 1:
@@ -218,7 +218,7 @@ def _weights(config: Config) -> list[str]:
     return [*names, "bias"] if config.flag("use_bias", True) else names
 
 
-def _alone(call: Call, *args: Any, **kwargs: Any) -> Any:
+def _alone(call: KerasCall, *args: Any, **kwargs: Any) -> Any:
     raise call.unsupported("a cell outside of a recurrent layer")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activated
 from infuse.frontends.keras.layers.dense import kernel_and_bias
@@ -16,14 +16,14 @@ from infuse.ir.graph import Array, Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 
 
-def channels_in_front(call: Call, x: Value, rank: int) -> Value:
+def channels_in_front(call: KerasCall, x: Value, rank: int) -> Value:
     """An image with its channels behind the batch, from where the model has them."""
     if x.rank != rank:
         raise ModelFileError(f"its operand has {x.rank} axes, not {rank}")
     return x if call.config.channels_first else call.g.permute(x, *TO_CHANNELS[rank])
 
 
-def channels_back(call: Call, y: Value) -> Value:
+def channels_back(call: KerasCall, y: Value) -> Value:
     """The image with its channels where the model has them."""
     return y if call.config.channels_first else call.g.permute(y, *FROM_CHANNELS[y.rank])
 
@@ -37,7 +37,7 @@ def positive(config: Config, name: str, count: int, default: Any = 1) -> tuple[i
 
 
 def padded(
-    call: Call, x: Value, extents: Sequence[int], strides: Sequence[int], padding: str
+    call: KerasCall, x: Value, extents: Sequence[int], strides: Sequence[int], padding: str
 ) -> tuple[Value, dict[str, Any]]:
     """The operand of windows and the attribute that pads it."""
     if padding == "valid":
@@ -50,7 +50,7 @@ def padded(
 
 
 def convolved(
-    call: Call,
+    call: KerasCall,
     x: Value,
     kernel: Array,
     bias: Value | None,
@@ -74,8 +74,8 @@ def _turned(kernel: Array) -> Array:
     return np.transpose(kernel, (kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2)))
 
 
-def _conv(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _conv(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         call.config.require("lora_rank", None)
         images = channels_in_front(call, call.floats(x), count + 2)
         kernel = _turned(call.needed("kernel", count + 2))
@@ -93,8 +93,8 @@ def _depthwise_kernel(kernel: Array) -> Array:
     return np.transpose(kernel, order).reshape(channels * multiple, 1, *window)
 
 
-def _depthwise(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _depthwise(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         name = "kernel" if call.array("kernel") is not None else "depthwise_kernel"
         kernel = call.needed(name, count + 2)
@@ -110,8 +110,8 @@ def _separable_weights(config: Config) -> list[str]:
     return [*names, "bias"] if config.flag("use_bias", True) else names
 
 
-def _separable(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _separable(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         kernel = call.needed("depthwise_kernel", count + 2)
         points = _turned(call.needed("pointwise_kernel", count + 2))
@@ -123,8 +123,8 @@ def _separable(count: int) -> Callable[[Call, Value], Value]:
     return build
 
 
-def _transposed(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _transposed(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         g, config = call.g, call.config
         images = channels_in_front(call, call.floats(x), count + 2)
         kernel = call.needed("kernel", count + 2)

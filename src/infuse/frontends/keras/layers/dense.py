@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse.dtypes import int32
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activated
 from infuse.frontends.keras.layers.quantized import (
@@ -29,7 +29,7 @@ def kernel_and_bias(config: Config) -> list[str]:
 
 
 @layer("Dense", weights=kernel_and_bias, masking=True)
-def dense(call: Call, x: Value) -> Value:
+def dense(call: KerasCall, x: Value) -> Value:
     """X · kernel + bias over the last axis."""
     check(call.config)
     kernel = call.constant(plain(call, "kernel"), "kernel")
@@ -38,7 +38,7 @@ def dense(call: Call, x: Value) -> Value:
     return activated(call, _product(call, rounded(call, call.floats(x)), kernel))
 
 
-def _product(call: Call, x: Value, kernel: Value) -> Value:
+def _product(call: KerasCall, x: Value, kernel: Value) -> Value:
     bias = call.optional("bias")
     if bias is not None and x.rank == 2:
         return call.g("Gemm", x, kernel, bias)
@@ -52,7 +52,7 @@ def einsum_weights(config: Config) -> list[str]:
 
 
 @layer("EinsumDense", weights=einsum_weights, masking=True)
-def einsum_dense(call: Call, x: Value) -> Value:
+def einsum_dense(call: KerasCall, x: Value) -> Value:
     """A product by an equation, such as `abc,cd->abd`."""
     check(call.config)
     equation = call.config.text("equation").replace(" ", "")
@@ -73,7 +73,7 @@ def _spread(equation: str, axes: str, bias: Value) -> tuple[Value, str]:
 
 
 def einsum(
-    call: Call, equation: str, x: Value, kernel: Value, bias: tuple[Value, str] | None
+    call: KerasCall, equation: str, x: Value, kernel: Value, bias: tuple[Value, str] | None
 ) -> Value:
     """X and a kernel multiplied by an equation, plus a bias over some of the result's axes."""
     g, match = call.g, re.fullmatch(r"(\.*\w*),(\w+)->(\.*\w*)", equation)
@@ -98,7 +98,7 @@ def einsum(
     return g("Add", y, g.reshape(value, *shape))
 
 
-def _flat(call: Call, x: Value, kernel: Value, count: int) -> Value:
+def _flat(call: KerasCall, x: Value, kernel: Value, count: int) -> Value:
     """The product over the last axes of x and the first of a kernel, as one of matrices."""
     g = call.g
     inside = [size for size in kernel.shape[:count] if isinstance(size, int)]
@@ -118,7 +118,7 @@ def _embeddings(config: Config) -> list[str]:
 
 
 @layer("Embedding", weights=_embeddings)
-def embedding(call: Call, x: Value) -> Value:
+def embedding(call: KerasCall, x: Value) -> Value:
     """Rows of a table; with `mask_zero`, the first stands for nothing."""
     check(call.config)
     g = call.g

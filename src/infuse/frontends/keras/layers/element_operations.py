@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.layers.operations import operation, real, tensor, together
 from infuse.ir.graph import Value
 from infuse.tracing.arrays.array import applied
@@ -14,7 +14,7 @@ from infuse.tracing.arrays.floats import nextafter as next_number
 from infuse.tracing.semantics import arithmetic, special
 
 
-def _roomy(call: Call, x: Any) -> Value:
+def _roomy(call: KerasCall, x: Any) -> Value:
     """Floats; those of int64 have 64 bits."""
     value = tensor(call, x)
     if value.dtype.is_float:
@@ -23,14 +23,14 @@ def _roomy(call: Call, x: Any) -> Value:
 
 
 @operation("Cbrt")
-def cbrt(call: Call, x: Any) -> Value:
+def cbrt(call: KerasCall, x: Any) -> Value:
     """The cube root, with the sign of x."""
     g, value = call.g, _roomy(call, x)
     return g("Mul", g("Sign", value), g("Pow", g("Abs", value), 1 / 3))
 
 
 @operation("Heaviside")
-def heaviside(call: Call, x1: Any, x2: Any) -> Value:
+def heaviside(call: KerasCall, x1: Any, x2: Any) -> Value:
     """0 below zero, 1 above, else x2."""
     g = call.g
     a, b = (_roomy(call, x) for x in together(call, x1, x2))
@@ -39,7 +39,7 @@ def heaviside(call: Call, x1: Any, x2: Any) -> Value:
 
 
 @operation("I0")
-def bessel_i0(call: Call, x: Any) -> Value:
+def bessel_i0(call: KerasCall, x: Any) -> Value:
     """The modified Bessel function of order 0."""
     value = _roomy(call, x)
     wide = call.g.cast(value, dtypes.float64)
@@ -47,7 +47,7 @@ def bessel_i0(call: Call, x: Any) -> Value:
 
 
 @operation("Erfinv")
-def erfinv(call: Call, x: Any) -> Value:
+def erfinv(call: KerasCall, x: Any) -> Value:
     """The number whose erf is x."""
     value = real(call, x)
     if value.dtype == dtypes.float64:
@@ -57,7 +57,7 @@ def erfinv(call: Call, x: Any) -> Value:
 
 
 @operation("Sinc")
-def sinc(call: Call, x: Any) -> Value:
+def sinc(call: KerasCall, x: Any) -> Value:
     """Sin πx / πx, and 1 of 0."""
     g, value = call.g, real(call, x)
     turned = g("Mul", value, math.pi)
@@ -66,7 +66,7 @@ def sinc(call: Call, x: Any) -> Value:
 
 
 @operation("Logaddexp2")
-def logaddexp2(call: Call, x1: Any, x2: Any) -> Value:
+def logaddexp2(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The logarithm to the base 2 of 2^x1 + 2^x2."""
     g = call.g
     pair = [real(call, x) for x in together(call, x1, x2)]
@@ -76,7 +76,7 @@ def logaddexp2(call: Call, x1: Any, x2: Any) -> Value:
 
 
 @operation("Ldexp")
-def ldexp(call: Call, x1: Any, x2: Any) -> Value:
+def ldexp(call: KerasCall, x1: Any, x2: Any) -> Value:
     """X1 times 2 to the power x2."""
     g, value = call.g, real(call, x1)
     power = g("Pow", call.number(2, value), g.cast(tensor(call, x2), value.dtype))
@@ -85,7 +85,7 @@ def ldexp(call: Call, x1: Any, x2: Any) -> Value:
 
 
 @operation("Fmod")
-def fmod(call: Call, x1: Any, x2: Any) -> Value:
+def fmod(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The rest of the quotient that is cut off, with the sign of x1."""
     g, pair = call.g, together(call, x1, x2)
     dtype = dtypes.int32 if pair[0].dtype.is_bool else pair[0].dtype
@@ -97,7 +97,12 @@ def fmod(call: Call, x1: Any, x2: Any) -> Value:
 
 @operation("Isclose")
 def isclose(
-    call: Call, x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    call: KerasCall,
+    x1: Any,
+    x2: Any,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> Value:
     """Whether elements are near each other; infinite ones are not."""
     g, (a, b) = call.g, together(call, x1, x2)
@@ -110,7 +115,12 @@ def isclose(
 
 @operation("AllClose")
 def allclose(
-    call: Call, x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    call: KerasCall,
+    x1: Any,
+    x2: Any,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> Value:
     """Whether all elements are equal or near each other."""
     g, (a, b) = call.g, together(call, x1, x2)
@@ -124,7 +134,7 @@ def allclose(
 
 
 @operation("Signbit")
-def signbit(call: Call, x: Any) -> Value:
+def signbit(call: KerasCall, x: Any) -> Value:
     """Whether the sign is minus, that of -0 and of NaN too."""
     g, value = call.g, tensor(call, x)
     if value.dtype.is_bool or not value.dtype.is_signed:
@@ -135,7 +145,7 @@ def signbit(call: Call, x: Any) -> Value:
 
 
 @operation("Nextafter")
-def nextafter(call: Call, x1: Any, x2: Any) -> Value:
+def nextafter(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The number of float64 that is next to x1 on the way to x2, in the type of the operands."""
     g, pair = call.g, [real(call, x) for x in together(call, x1, x2)]
     (y,) = applied(g, next_number, *(g.cast(x, dtypes.float64) for x in pair))
@@ -143,7 +153,7 @@ def nextafter(call: Call, x1: Any, x2: Any) -> Value:
 
 
 def _shift(direction: str) -> Any:
-    def build(call: Call, x: Any, y: Any) -> Value:
+    def build(call: KerasCall, x: Any, y: Any) -> Value:
         a, b = together(call, x, y)
         return arithmetic.shifted_within(call.g, a, b, direction)
 
@@ -157,28 +167,25 @@ operation("RightShift", "BitwiseRightShift")(_shift("RIGHT"))
 # -- real numbers as complex ones ------------------------------------------------------------------
 
 
-@operation("Conj", "Conjugate", "Real")
-def real_part(call: Call, x: Any) -> Value:
-    """Real numbers, which are as they are."""
-    return tensor(call, x)
+operation("Conj", "Conjugate", "Real")(tensor)
 
 
 @operation("Imag")
-def imaginary_part(call: Call, x: Any) -> Value:
+def imaginary_part(call: KerasCall, x: Any) -> Value:
     """Zeros: the imaginary parts of real numbers."""
     value = tensor(call, x)
     return call.g("Expand", call.number(0, value), call.g("Shape", value))
 
 
 @operation("Isreal")
-def isreal(call: Call, x: Any) -> Value:
+def isreal(call: KerasCall, x: Any) -> Value:
     """True everywhere, as there are no complex numbers."""
     true = call.g.number(1, dtypes.bool_)
     return call.g("Expand", true, call.g("Shape", tensor(call, x)))
 
 
 @operation("Angle")
-def angle(call: Call, x: Any) -> Value:
+def angle(call: KerasCall, x: Any) -> Value:
     """The angles of real numbers: π of negative ones, else 0."""
     g, value = call.g, real(call, x)
     zero = call.number(0, value)

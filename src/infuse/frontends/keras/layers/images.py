@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.layers.convolutions import channels_back, channels_in_front
 from infuse.frontends.keras.layers.movement import interpolation
 from infuse.ir.graph import Value
@@ -40,13 +40,13 @@ from infuse.ir.graph import Value
     "MixUp",
     "RandAugment",
 )
-def augmentation(call: Call, x: Value) -> Value:
+def augmentation(call: KerasCall, x: Value) -> Value:
     """Images as they are, in the type of the layer."""
     return call.floats(x)
 
 
 @layer("Rescaling", masking=True)
-def rescaling(call: Call, x: Value) -> Value:
+def rescaling(call: KerasCall, x: Value) -> Value:
     """X · scale + offset, where both may be lists over channels."""
     g, values = call.g, call.floats(x)
     scale, offset = (
@@ -56,7 +56,7 @@ def rescaling(call: Call, x: Value) -> Value:
     return g("Add", g("Mul", values, scale), offset)
 
 
-def _channels(call: Call, value: Any, x: Value) -> Value:
+def _channels(call: KerasCall, value: Any, x: Value) -> Value:
     if isinstance(value, dict):
         value = value.get("config", {}).get("value")
     array = np.asarray(value)
@@ -67,7 +67,7 @@ def _channels(call: Call, value: Any, x: Value) -> Value:
     return call.constant(array)
 
 
-def _sizes(call: Call, x: Value) -> tuple[int, int, int, int]:
+def _sizes(call: KerasCall, x: Value) -> tuple[int, int, int, int]:
     """Height and width of the operand and of the result."""
     target = call.config.whole("height"), call.config.whole("width")
     sizes = x.shape[2:4]
@@ -78,7 +78,7 @@ def _sizes(call: Call, x: Value) -> tuple[int, int, int, int]:
 
 
 @layer("Resizing")
-def resizing(call: Call, x: Value) -> Value:
+def resizing(call: KerasCall, x: Value) -> Value:
     """Images of another size, cropped first to the shape that is asked for, or padded to it."""
     g, config = call.g, call.config
     config.require("antialias", False)
@@ -97,7 +97,7 @@ def resizing(call: Call, x: Value) -> Value:
     return call.squeezed(y, 0) if single else y
 
 
-def _cropped_to_ratio(call: Call, images: Value) -> Value:
+def _cropped_to_ratio(call: KerasCall, images: Value) -> Value:
     height, width, new_height, new_width = _sizes(call, images)
     crop_height = min(int(width * new_height / new_width), height)
     crop_width = min(int(height * new_width / new_height), width)
@@ -108,7 +108,7 @@ def _cropped_to_ratio(call: Call, images: Value) -> Value:
 
 
 @layer("CenterCrop", "RandomCrop")
-def center_crop(call: Call, x: Value) -> Value:
+def center_crop(call: KerasCall, x: Value) -> Value:
     """The middle of images; images that are smaller are enlarged first."""
     values = call.floats(x)
     single = values.rank == 3

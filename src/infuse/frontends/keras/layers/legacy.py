@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.layers.operations import OPERATIONS, together
 from infuse.ir.graph import Value
 
@@ -60,14 +60,14 @@ _SAME: Final = {
 _DEFAULTS: Final[dict[str, Any]] = {"name": None, "training": None}
 
 
-def _sizes(call: Call, content: Any) -> Any:
+def _sizes(call: KerasCall, content: Any) -> Any:
     if isinstance(content, (list, tuple)) and any(isinstance(each, Value) for each in content):
         raise call.unsupported("a shape that is computed")
     return content
 
 
 @layer("TFOpLambda")
-def function(call: Call, *args: Any, **kwargs: Any) -> Any:
+def function(call: KerasCall, *args: Any, **kwargs: Any) -> Any:
     """A function of TensorFlow by its name, such as `math.add`."""
     name = call.config.text("function").removeprefix("tf.").removeprefix("compat.v1.")
     name = _SAME.get(name, name)
@@ -96,7 +96,7 @@ def function(call: Call, *args: Any, **kwargs: Any) -> Any:
 class _Renamed:
     """A call as one of an operation, whose class is asked for by some of them."""
 
-    def __init__(self, call: Call, kind: str) -> None:
+    def __init__(self, call: KerasCall, kind: str) -> None:
         self._call, self._kind = call, kind
 
     def build(self, *args: Any, **options: Any) -> Any:
@@ -108,7 +108,7 @@ class _Renamed:
             layer.kind = before
 
 
-def _type(call: Call, dtype: Any) -> str:
+def _type(call: KerasCall, dtype: Any) -> str:
     if isinstance(dtype, dict):
         dtype = dtype.get("config", {}).get("name", dtype.get("name"))
     if not isinstance(dtype, str):
@@ -117,7 +117,12 @@ def _type(call: Call, dtype: Any) -> str:
 
 
 def _product(
-    call: Call, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **rest: Any
+    call: KerasCall,
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    **rest: Any,
 ) -> Value:
     other = {name for name, value in rest.items() if value}
     if other:
@@ -131,6 +136,6 @@ def _product(
 
 
 @layer("SlicingOpLambda")
-def slicing(call: Call, x: Any, slice_spec: Any = None, **_: Any) -> Value:
+def slicing(call: KerasCall, x: Any, slice_spec: Any = None, **_: Any) -> Value:
     """Parts of a tensor."""
     return OPERATIONS["GetItem"](call, x, slice_spec)  # type: ignore[no-any-return]

@@ -7,26 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import OPERATIONS, operation, real, tensor, together
 from infuse.ir.graph import Value
 
-
-@operation("Fliplr")
-def flip_columns(call: Call, x: Any) -> Value:
-    """The order of the second axis turned round."""
-    return call.reversed(tensor(call, x), 1)
-
-
-@operation("Flipud")
-def flip_rows(call: Call, x: Any) -> Value:
-    """The order of the first axis turned round."""
-    return call.reversed(tensor(call, x), 0)
+operation("Fliplr")(lambda call, x: call.reversed(tensor(call, x), 1))
+operation("Flipud")(lambda call, x: call.reversed(tensor(call, x), 0))
 
 
 @operation("Rot90")
-def turned(call: Call, array: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Value:
+def turned(call: KerasCall, array: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Value:
     """A plane turned by so many right angles, from the first axis towards the second."""
     value = tensor(call, array)
     first, second = axes_of(list(axes), value.rank)
@@ -40,7 +31,7 @@ def turned(call: Call, array: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> 
 
 
 @operation("Append")
-def append(call: Call, x1: Any, x2: Any, axis: int | None = None) -> Value:
+def append(call: KerasCall, x1: Any, x2: Any, axis: int | None = None) -> Value:
     """Operands behind each other along an axis, or all their elements."""
     values = together(call, x1, x2)
     if axis is None:
@@ -49,7 +40,7 @@ def append(call: Call, x1: Any, x2: Any, axis: int | None = None) -> Value:
 
 
 @operation("Diagonal")
-def diagonal(call: Call, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+def diagonal(call: KerasCall, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """A diagonal of each matrix that two axes are, as the last axis."""
     value = tensor(call, x)
     first, second = axes_of([axis1, axis2], value.rank)
@@ -66,7 +57,7 @@ def diagonal(call: Call, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
 
 
 @operation("Trace")
-def trace(call: Call, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+def trace(call: KerasCall, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The sum of a diagonal."""
     on_it = diagonal(call, x, offset, axis1, axis2)
     total: Value = OPERATIONS["Sum"](call, on_it, axis=-1)
@@ -74,7 +65,9 @@ def trace(call: Call, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
 
 
 @operation("Norm")
-def norm(call: Call, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
+def norm(
+    call: KerasCall, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Value:
     """The norm of vectors, or Frobenius' of matrices (of all elements, where no axis is given)."""
     g, value = call.g, real(call, x)
     axes = axes_of(axis, value.rank)

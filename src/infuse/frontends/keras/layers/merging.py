@@ -7,14 +7,14 @@ from functools import reduce
 
 from infuse.dtypes import uint8
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer, promoted
+from infuse.frontends.keras.calls import KerasCall, layer, promoted
 from infuse.frontends.keras.config import is_int
 from infuse.ir.graph import Value
 
 Masks = Sequence[Value | None]
 
 
-def _operands(call: Call, xs: Sequence[Value]) -> list[Value]:
+def _operands(call: KerasCall, xs: Sequence[Value]) -> list[Value]:
     """Operands of one element type, and of one rank: new axes are behind the batch."""
     if not isinstance(xs, (list, tuple)) or not xs:
         raise ModelFileError("it merges a list of tensors")
@@ -26,11 +26,11 @@ def _operands(call: Call, xs: Sequence[Value]) -> list[Value]:
     ]
 
 
-def _masks(call: Call, xs: Sequence[Value], mask: Masks | None) -> list[Value | None]:
+def _masks(call: KerasCall, xs: Sequence[Value], mask: Masks | None) -> list[Value | None]:
     return list(mask) if mask is not None else [call.mask(x) for x in xs]
 
 
-def _either(call: Call, y: Value, masks: Masks) -> Value:
+def _either(call: KerasCall, y: Value, masks: Masks) -> Value:
     """Let a result have the masks of all operands together, where all have one: what one of them
     shows, and in Keras 2 what all show.
     """
@@ -41,22 +41,22 @@ def _either(call: Call, y: Value, masks: Masks) -> Value:
     return y
 
 
-def _merge(combine: Callable[[Call, list[Value]], Value]) -> Callable[..., Value]:
-    def build(call: Call, xs: Sequence[Value], mask: Masks | None = None) -> Value:
+def _merge(combine: Callable[[KerasCall, list[Value]], Value]) -> Callable[..., Value]:
+    def build(call: KerasCall, xs: Sequence[Value], mask: Masks | None = None) -> Value:
         return _either(call, combine(call, _operands(call, xs)), _masks(call, xs, mask))
 
     return build
 
 
-def _folded(kind: str) -> Callable[[Call, list[Value]], Value]:
+def _folded(kind: str) -> Callable[[KerasCall, list[Value]], Value]:
     return lambda call, xs: reduce(lambda a, b: call.g(kind, a, b), xs)
 
 
-def _average(call: Call, xs: list[Value]) -> Value:
+def _average(call: KerasCall, xs: list[Value]) -> Value:
     return call.g("Div", _folded("Add")(call, [call.floats(x) for x in xs]), float(len(xs)))
 
 
-def _difference(call: Call, xs: list[Value]) -> Value:
+def _difference(call: KerasCall, xs: list[Value]) -> Value:
     if len(xs) != 2:
         raise ModelFileError(f"it subtracts {len(xs)} tensors, and not two")
     return call.g("Sub", *xs)
@@ -69,7 +69,7 @@ layer("Subtract")(_merge(_difference))
 
 
 @layer("Concatenate", "Merge")
-def concatenate(call: Call, xs: Sequence[Value], mask: Masks | None = None) -> Value:
+def concatenate(call: KerasCall, xs: Sequence[Value], mask: Masks | None = None) -> Value:
     """Operands behind each other along an axis."""
     if not isinstance(xs, (list, tuple)) or not xs:
         raise ModelFileError("it merges a list of tensors")
@@ -82,7 +82,7 @@ def concatenate(call: Call, xs: Sequence[Value], mask: Masks | None = None) -> V
     return y
 
 
-def _behind(call: Call, xs: Sequence[Value], masks: Masks, axis: int) -> Value:
+def _behind(call: KerasCall, xs: Sequence[Value], masks: Masks, axis: int) -> Value:
     """The masks of operands behind each other: whether any feature of a place is not hidden, or in
     Keras 2 all of them.
     """
@@ -102,7 +102,7 @@ def _behind(call: Call, xs: Sequence[Value], masks: Masks, axis: int) -> Value:
 
 
 @layer("Dot")
-def dot(call: Call, xs: Sequence[Value]) -> Value:
+def dot(call: KerasCall, xs: Sequence[Value]) -> Value:
     """The product of two tensors over an axis of each, for each element of the batch."""
     if not isinstance(xs, (list, tuple)) or len(xs) != 2:
         raise ModelFileError("it multiplies two tensors")
@@ -124,13 +124,13 @@ def dot(call: Call, xs: Sequence[Value]) -> Value:
     return call.g("Einsum", a, b, equation=equation)
 
 
-def _unit(call: Call, x: Value, axis: int) -> Value:
+def _unit(call: KerasCall, x: Value, axis: int) -> Value:
     square = call.reduced("ReduceSum", call.g("Mul", x, x), [axis], True)
     return call.g("Div", x, call.g("Sqrt", call.g("Max", square, 1e-12)))
 
 
 @layer("CustomScaleLayer")
-def scaled_sum(call: Call, xs: Sequence[Value]) -> Value:
+def scaled_sum(call: KerasCall, xs: Sequence[Value]) -> Value:
     """The sum of two tensors, the second one scaled (of `keras.applications`)."""
     x, y = _operands(call, xs)
     return call.g("Add", x, call.g("Mul", y, call.number(call.config.number("scale", 1.0), y)))

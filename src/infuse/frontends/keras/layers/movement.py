@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.dtypes import uint8
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.layers.convolutions import channels_back, channels_in_front, positive
 from infuse.ir.graph import Value
 
@@ -26,13 +26,13 @@ from infuse.ir.graph import Value
     "SpatialDropout3D",
     masking=True,
 )
-def identity(call: Call, x: Value, **_: Any) -> Value:
+def identity(call: KerasCall, x: Value, **_: Any) -> Value:
     """What changes something in training only."""
     return x
 
 
 @layer("Reshape")
-def reshape(call: Call, x: Value) -> Value:
+def reshape(call: KerasCall, x: Value) -> Value:
     """Another shape behind the batch."""
     target = call.config.get("target_shape")
     if not isinstance(target, (list, tuple)):
@@ -56,7 +56,7 @@ def _target(x: Value, target: tuple[int, ...]) -> list[int]:
 
 
 @layer("Flatten")
-def flatten(call: Call, x: Value) -> Value:
+def flatten(call: KerasCall, x: Value) -> Value:
     """All features in one row."""
     if x.rank < 2:
         return call.unsqueezed(x, 1)
@@ -66,7 +66,7 @@ def flatten(call: Call, x: Value) -> Value:
 
 
 @layer("Permute")
-def permute(call: Call, x: Value) -> Value:
+def permute(call: KerasCall, x: Value) -> Value:
     """Other order of the axes behind the batch, counted from one."""
     dims = call.config.wholes("dims", x.rank - 1)
     if sorted(dims) != list(range(1, x.rank)):
@@ -75,14 +75,14 @@ def permute(call: Call, x: Value) -> Value:
 
 
 @layer("RepeatVector")
-def repeat_vector(call: Call, x: Value) -> Value:
+def repeat_vector(call: KerasCall, x: Value) -> Value:
     """Every row so many times."""
     count = call.config.whole("n")
     return call.g("Tile", call.unsqueezed(x, 1), call.g.ints(1, count, 1))
 
 
 @layer("Masking")
-def masking(call: Call, x: Value) -> Value:
+def masking(call: KerasCall, x: Value) -> Value:
     """Places where all features have one value are zero, and hidden by a mask."""
     g = call.g
     value = call.config.get("mask_value", 0.0)
@@ -98,7 +98,7 @@ def masking(call: Call, x: Value) -> Value:
 # -- borders and sizes -----------------------------------------------------------------------------
 
 
-def _pairs(call: Call, name: str, count: int) -> list[tuple[int, int]]:
+def _pairs(call: KerasCall, name: str, count: int) -> list[tuple[int, int]]:
     """A field that says what is before and behind for each axis."""
     value = call.config.get(name, 1)
     if count == 1 and isinstance(value, (list, tuple)) and not isinstance(value[0], (list, tuple)):
@@ -110,12 +110,12 @@ def _pairs(call: Call, name: str, count: int) -> list[tuple[int, int]]:
     return [(int(before), int(behind)) for before, behind in pairs]
 
 
-def _first(call: Call) -> int:
+def _first(call: KerasCall) -> int:
     return 2 if call.config.channels_first else 1
 
 
-def _padding(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _padding(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         pairs = dict(enumerate(_pairs(call, "padding", count), _first(call)))
         begins, ends = ([pairs.get(i, (0, 0))[side] for i in range(x.rank)] for side in (0, 1))
         return call.g("Pad", x, call.g.ints(*begins, *ends))
@@ -123,8 +123,8 @@ def _padding(count: int) -> Callable[[Call, Value], Value]:
     return build
 
 
-def _cropping(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _cropping(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         for axis, (before, behind) in enumerate(_pairs(call, "cropping", count), _first(call)):
             end = -behind if behind else 2**31
             operands = (call.g.ints(n) for n in (before, end, axis))
@@ -134,8 +134,8 @@ def _cropping(count: int) -> Callable[[Call, Value], Value]:
     return build
 
 
-def _repeated(count: int) -> Callable[[Call, Value], Value]:
-    def build(call: Call, x: Value) -> Value:
+def _repeated(count: int) -> Callable[[KerasCall, Value], Value]:
+    def build(call: KerasCall, x: Value) -> Value:
         factors = positive(call.config, "size", count, 2)
         kind = call.config.text("interpolation", "nearest")
         images = channels_in_front(call, x, count + 2)
@@ -150,7 +150,7 @@ def _repeated(count: int) -> Callable[[Call, Value], Value]:
     return build
 
 
-def interpolation(call: Call, kind: str) -> dict[str, Any]:
+def interpolation(call: KerasCall, kind: str) -> dict[str, Any]:
     """The attributes of Resize for an interpolation of Keras."""
     modes: dict[str, Any] = {"coordinate_transformation_mode": "half_pixel"}
     if kind == "nearest":

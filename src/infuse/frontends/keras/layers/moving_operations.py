@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import operation, tensor, together
 from infuse.ir.graph import Value
 
 
 @operation("Reshape")
-def reshape(call: Call, x: Any, newshape: Sequence[int | None]) -> Value:
+def reshape(call: KerasCall, x: Any, newshape: Sequence[int | None]) -> Value:
     """Another shape."""
     sizes = [-1 if size is None else int(size) for size in newshape]
     if sizes.count(-1) > 1:
@@ -24,14 +24,12 @@ def reshape(call: Call, x: Any, newshape: Sequence[int | None]) -> Value:
     return call.g("Reshape", tensor(call, x), call.g.ints(*sizes), allowzero=int(-1 not in sizes))
 
 
-@operation("Ravel")
-def ravel(call: Call, x: Any) -> Value:
-    """All elements in one axis."""
-    return call.shaped(tensor(call, x), -1)
+operation("Ravel")(lambda call, x: call.shaped(tensor(call, x), -1))
+operation("Concatenate")(lambda call, xs, axis=0: call.g("Concat", *together(call, *xs), axis=axis))
 
 
 @operation("Transpose")
-def transpose(call: Call, x: Any, axes: Sequence[int] | None = None) -> Value:
+def transpose(call: KerasCall, x: Any, axes: Sequence[int] | None = None) -> Value:
     """Other order of the axes."""
     value = tensor(call, x)
     order = range(value.rank)[::-1] if axes is None else axes_of(list(axes), value.rank)
@@ -39,7 +37,7 @@ def transpose(call: Call, x: Any, axes: Sequence[int] | None = None) -> Value:
 
 
 @operation("Swapaxes")
-def swapaxes(call: Call, x: Any, axis1: int, axis2: int) -> Value:
+def swapaxes(call: KerasCall, x: Any, axis1: int, axis2: int) -> Value:
     """Two axes exchanged."""
     value = tensor(call, x)
     order = list(range(value.rank))
@@ -49,7 +47,7 @@ def swapaxes(call: Call, x: Any, axis1: int, axis2: int) -> Value:
 
 
 @operation("Moveaxis")
-def moveaxis(call: Call, x: Any, source: Any, destination: Any) -> Value:
+def moveaxis(call: KerasCall, x: Any, source: Any, destination: Any) -> Value:
     """Axes in other places."""
     value = tensor(call, x)
     sources, targets = axes_of(source, value.rank), axes_of(destination, value.rank)
@@ -60,14 +58,14 @@ def moveaxis(call: Call, x: Any, source: Any, destination: Any) -> Value:
 
 
 @operation("ExpandDims")
-def expand_dims(call: Call, x: Any, axis: Any) -> Value:
+def expand_dims(call: KerasCall, x: Any, axis: Any) -> Value:
     """New axes of size one."""
     listed = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     return call.unsqueezed(tensor(call, x), *listed)
 
 
 @operation("Squeeze")
-def squeeze(call: Call, x: Any, axis: Any = None) -> Value:
+def squeeze(call: KerasCall, x: Any, axis: Any = None) -> Value:
     """Without axes of size one."""
     value = tensor(call, x)
     if axis is None:
@@ -76,14 +74,8 @@ def squeeze(call: Call, x: Any, axis: Any = None) -> Value:
     return call.squeezed(value, *listed) if listed else value
 
 
-@operation("Concatenate")
-def concatenate(call: Call, xs: Sequence[Any], axis: int = 0) -> Value:
-    """Operands behind each other."""
-    return call.g("Concat", *together(call, *xs), axis=axis)
-
-
 @operation("Stack")
-def stack(call: Call, x: Sequence[Any], axis: int = 0) -> Value:
+def stack(call: KerasCall, x: Sequence[Any], axis: int = 0) -> Value:
     """Operands behind each other along a new axis."""
     values = together(call, *x)
     axis = axes_of(axis, values[0].rank + 1)[0]
@@ -91,7 +83,7 @@ def stack(call: Call, x: Sequence[Any], axis: int = 0) -> Value:
 
 
 @operation("Split")
-def split(call: Call, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def split(call: KerasCall, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     """Parts of an axis: so many, or at these places."""
     g, value = call.g, tensor(call, x)
     axis = axes_of(axis, value.rank)[0]
@@ -103,7 +95,7 @@ def split(call: Call, x: Any, indices_or_sections: Any, axis: int = 0) -> list[V
 
 
 @operation("Unstack")
-def unstack(call: Call, x: Any, num: int | None = None, axis: int = 0) -> list[Value]:
+def unstack(call: KerasCall, x: Any, num: int | None = None, axis: int = 0) -> list[Value]:
     """The parts of an axis, without it."""
     value = tensor(call, x)
     axis = axes_of(axis, value.rank)[0]
@@ -114,7 +106,7 @@ def unstack(call: Call, x: Any, num: int | None = None, axis: int = 0) -> list[V
 
 
 @operation("Tile")
-def tile(call: Call, x: Any, repeats: Any) -> Value:
+def tile(call: KerasCall, x: Any, repeats: Any) -> Value:
     """The operand several times along each axis."""
     value = tensor(call, x)
     listed = list(repeats) if isinstance(repeats, (list, tuple)) else [repeats]
@@ -125,7 +117,7 @@ def tile(call: Call, x: Any, repeats: Any) -> Value:
 
 
 @operation("Repeat")
-def repeat(call: Call, x: Any, repeats: Any, axis: int | None = None) -> Value:
+def repeat(call: KerasCall, x: Any, repeats: Any, axis: int | None = None) -> Value:
     """Every element so many times."""
     value = tensor(call, x)
     if axis is None:
@@ -139,7 +131,7 @@ def repeat(call: Call, x: Any, repeats: Any, axis: int | None = None) -> Value:
 
 
 @operation("Flip")
-def flip(call: Call, x: Any, axis: Any = None) -> Value:
+def flip(call: KerasCall, x: Any, axis: Any = None) -> Value:
     """The order of axes turned round."""
     value = tensor(call, x)
     for each in axes_of(axis, value.rank):
@@ -148,7 +140,7 @@ def flip(call: Call, x: Any, axis: Any = None) -> Value:
 
 
 @operation("Take")
-def take(call: Call, x: Any, indices: Any, axis: int | None = None) -> Value:
+def take(call: KerasCall, x: Any, indices: Any, axis: int | None = None) -> Value:
     """Elements at these places of an axis."""
     value = tensor(call, x)
     if axis is None:
@@ -160,7 +152,7 @@ def take(call: Call, x: Any, indices: Any, axis: int | None = None) -> Value:
 
 
 @operation("TakeAlongAxis")
-def take_along_axis(call: Call, x: Any, indices: Any, axis: int | None = None) -> Value:
+def take_along_axis(call: KerasCall, x: Any, indices: Any, axis: int | None = None) -> Value:
     """Elements at places that differ from row to row."""
     if axis is None:
         raise call.unsupported("places in all elements")
@@ -168,20 +160,20 @@ def take_along_axis(call: Call, x: Any, indices: Any, axis: int | None = None) -
 
 
 @operation("BroadcastTo")
-def broadcast_to(call: Call, x: Any, shape: Sequence[int]) -> Value:
+def broadcast_to(call: KerasCall, x: Any, shape: Sequence[int]) -> Value:
     """The operand repeated to a shape."""
     return call.g("Expand", tensor(call, x), call.g.ints(*(int(size) for size in shape)))
 
 
 @operation("Tril", "Triu")
-def triangle(call: Call, x: Any, k: int = 0) -> Value:
+def triangle(call: KerasCall, x: Any, k: int = 0) -> Value:
     """The lower or upper triangle of matrices, zero elsewhere."""
     upper = int(call.layer.kind == "ops.Triu")
     return call.g("Trilu", tensor(call, x), call.g.constant(np.int64(k)), upper=upper)
 
 
 @operation("Pad")
-def pad(call: Call, x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None
+def pad(call: KerasCall, x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None
         ) -> Value:  # fmt: skip
     """Elements before and behind those of each axis."""
     value = tensor(call, x)
@@ -197,7 +189,7 @@ def pad(call: Call, x: Any, pad_width: Any, mode: str = "constant", constant_val
 
 
 @operation("GetItem")
-def get_item(call: Call, x: Any, key: Any) -> Value:
+def get_item(call: KerasCall, x: Any, key: Any) -> Value:
     """Parts of a tensor, as Python's indices say."""
     g, value = call.g, tensor(call, x)
     listed = list(key) if isinstance(key, (list, tuple)) else [key]
@@ -227,7 +219,7 @@ def get_item(call: Call, x: Any, key: Any) -> Value:
     return call.unsqueezed(value, *new) if new else value
 
 
-def _sliced(call: Call, value: Value, axis: int, part: slice) -> Value:
+def _sliced(call: KerasCall, value: Value, axis: int, part: slice) -> Value:
     g, step = call.g, 1 if part.step is None else part.step
     limits = part.start, part.stop, step
     if not all(each is None or isinstance(each, int) for each in limits) or step == 0:

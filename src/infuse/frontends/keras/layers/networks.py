@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.layers.activations import function_name
 from infuse.frontends.keras.layers.cells import Cell, reset_after
 from infuse.ir.graph import Array, Value
@@ -23,7 +23,7 @@ _KINDS: Final = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
 
 
 def network(
-    call: Call, cell: Cell, x: Value, states: Sequence[Value], backward: bool
+    call: KerasCall, cell: Cell, x: Value, states: Sequence[Value], backward: bool
 ) -> tuple[Value, list[Value]] | None:
     """The results in the order of the times and the last states, by one operator; None where none
     does the same.
@@ -49,7 +49,7 @@ def network(
     return sequence, [call.squeezed(state, 0) for state in last]
 
 
-def _activations(call: Call) -> tuple[str, ...] | None:
+def _activations(call: KerasCall) -> tuple[str, ...] | None:
     fields = (("recurrent_activation", "sigmoid"), ("activation", "tanh"))
     chosen = (call.config.get(field, default) for field, default in fields)
     functions = [function_name(each, call.runner.generation) for each in chosen]
@@ -69,7 +69,7 @@ def _rows(kernel: Array, gates: Sequence[int], units: int) -> Array:
     return np.concatenate(parts)[None]
 
 
-def _bias(call: Call, gates: Sequence[int], units: int) -> Array | None:
+def _bias(call: KerasCall, gates: Sequence[int], units: int) -> Array | None:
     bias = call.array("bias")
     if bias is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.ir.graph import Array, Value
 
@@ -30,7 +30,7 @@ def wide(dtype: DType) -> DType:
 
 
 @layer("BatchNormalization", "SyncBatchNormalization", weights=_batch_weights, masking=True)
-def batch_normalization(call: Call, x: Value, mask: Value | None = None) -> Value:
+def batch_normalization(call: KerasCall, x: Value, mask: Value | None = None) -> Value:
     """(x - mean) / √(variance + ε) · γ + β over one axis, with stored statistics, so that a mask
     changes nothing.
     """
@@ -59,7 +59,7 @@ def _layer_weights(config: Config) -> list[str]:
 
 
 @layer("LayerNormalization", weights=_layer_weights, masking=True)
-def layer_normalization(call: Call, x: Value) -> Value:
+def layer_normalization(call: KerasCall, x: Value) -> Value:
     """(x - mean) / √(variance + ε) · γ + β over axes of each row."""
     g, config = call.g, call.config
     axes = sorted(config.axes("axis", x.rank, -1))
@@ -88,7 +88,7 @@ def _known(x: Value, axes: Sequence[int]) -> bool:
     return all(isinstance(x.shape[axis], int) for axis in axes)
 
 
-def _over(call: Call, name: str, x: Value, axes: Sequence[int], dtype: DType) -> Value | None:
+def _over(call: KerasCall, name: str, x: Value, axes: Sequence[int], dtype: DType) -> Value | None:
     """A weight over some axes, with as many axes as the operand."""
     array = call.array(name)
     if array is None:
@@ -100,18 +100,18 @@ def _over(call: Call, name: str, x: Value, axes: Sequence[int], dtype: DType) ->
     return call.constant(array.reshape(shape), name, dtype)
 
 
-def _variance(call: Call, x: Value, axes: Sequence[int], mean: Value) -> Value:
+def _variance(call: KerasCall, x: Value, axes: Sequence[int], mean: Value) -> Value:
     apart = call.g("Sub", x, mean)
     return call.reduced("ReduceMean", call.g("Mul", apart, apart), axes, True)
 
 
-def _scaled(call: Call, x: Value, square: Value, epsilon: float, gamma: Value | None) -> Value:
+def _scaled(call: KerasCall, x: Value, square: Value, epsilon: float, gamma: Value | None) -> Value:
     y = call.g("Div", x, call.g("Sqrt", call.g("Add", square, epsilon)))
     return y if gamma is None else call.g("Mul", y, gamma)
 
 
 @layer("RMSNormalization", weights=lambda config: ["scale"])
-def rms_normalization(call: Call, x: Value) -> Value:
+def rms_normalization(call: KerasCall, x: Value) -> Value:
     """X / √(mean of x² + ε) · scale."""
     g, axes = call.g, sorted(call.config.axes("axis", x.rank, -1))
     epsilon = call.config.number("epsilon", 1e-6)
@@ -128,7 +128,7 @@ def rms_normalization(call: Call, x: Value) -> Value:
 
 
 @layer("GroupNormalization", weights=_scaling, masking=True)
-def group_normalization(call: Call, x: Value) -> Value:
+def group_normalization(call: KerasCall, x: Value) -> Value:
     """Groups of channels, each normalized together with all places."""
     g, config = call.g, call.config
     (axis,) = config.axes("axis", x.rank, -1)
@@ -152,7 +152,7 @@ def group_normalization(call: Call, x: Value) -> Value:
 
 
 @layer("UnitNormalization", masking=True)
-def unit_normalization(call: Call, x: Value) -> Value:
+def unit_normalization(call: KerasCall, x: Value) -> Value:
     """Rows of length one."""
     g, values = call.g, call.floats(x)
     axes = call.config.axes("axis", x.rank, -1)
@@ -160,7 +160,7 @@ def unit_normalization(call: Call, x: Value) -> Value:
     return g("Div", values, g("Sqrt", g("Max", square, _smallest(call))))
 
 
-def _smallest(call: Call) -> float:
+def _smallest(call: KerasCall) -> float:
     return 1e-24 if call.runner.generation == 3 else 1e-12
 
 
@@ -173,7 +173,7 @@ def _spectral_weights(config: Config) -> list[str]:
     weights=_spectral_weights,
     children=lambda config: {"layer": config.get("layer")},
 )
-def spectral_normalization(call: Call, x: Value) -> Value:
+def spectral_normalization(call: KerasCall, x: Value) -> Value:
     """The layer inside, whose kernel training has normalized."""
     inner = call.layer.children["layer"]
     inner.arrays.setdefault("kernel", call.needed("kernel"))
@@ -189,7 +189,7 @@ def _feature_weights(config: Config) -> list[str]:
 
 
 @layer("Normalization", weights=_feature_weights, masking=True)
-def normalization(call: Call, x: Value) -> Value:
+def normalization(call: KerasCall, x: Value) -> Value:
     """(x - mean) / √variance, of features as they were when the layer was adapted."""
     g, config = call.g, call.config
     values = call.floats(x)
@@ -202,7 +202,7 @@ def normalization(call: Call, x: Value) -> Value:
     return g("Div", g("Sub", values, m), d)
 
 
-def _statistic(call: Call, name: str, x: Value, axes: Sequence[int]) -> Array:
+def _statistic(call: KerasCall, name: str, x: Value, axes: Sequence[int]) -> Array:
     array = call.array(name)
     if array is None:
         array = np.asarray(call.config.get(name), np.float32)
@@ -215,6 +215,6 @@ def _statistic(call: Call, name: str, x: Value, axes: Sequence[int]) -> Array:
 
 
 @layer("LayerScale", weights=lambda config: ["gamma"])
-def layer_scale(call: Call, x: Value) -> Value:
+def layer_scale(call: KerasCall, x: Value) -> Value:
     """Products with one number for each channel (of `keras.applications`)."""
     return call.g("Mul", call.floats(x), call.weight("gamma", 1))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import (
     TYPED,
@@ -25,7 +25,7 @@ from infuse.ops.conversion import finite_limit
 from infuse.tracing.semantics import arithmetic, special
 
 
-def _reals(call: Call, *xs: Any) -> list[Value]:
+def _reals(call: KerasCall, *xs: Any) -> list[Value]:
     """Operands in one type of floats."""
     return together(call, *(real(call, x) for x in together(call, *xs)))
 
@@ -42,14 +42,14 @@ operation("Rad2deg")(_scaled(180 / math.pi))
 
 
 @operation("Exp2")
-def exp2(call: Call, x: Any) -> Value:
+def exp2(call: KerasCall, x: Any) -> Value:
     """2 to the power x."""
     value = real(call, x)
     return call.g("Pow", call.number(2, value), value)
 
 
 @operation("Erfc")
-def erfc(call: Call, x: Any) -> Value:
+def erfc(call: KerasCall, x: Any) -> Value:
     """1 - erf(x)."""
     value = real(call, x)
     exact = special.erfc(call.g, arithmetic.wide(call.g, value))
@@ -57,34 +57,20 @@ def erfc(call: Call, x: Any) -> Value:
 
 
 @operation("Trunc")
-def trunc(call: Call, x: Any) -> Value:
+def trunc(call: KerasCall, x: Any) -> Value:
     """Numbers without their fractions."""
     value = tensor(call, x)
     return arithmetic.truncated(call.g, value) if value.dtype.is_float else value
 
 
-@operation("Fabs")
-def fabs(call: Call, x: Any) -> Value:
-    """Magnitudes, as floats."""
-    return call.g("Abs", real(call, x))
-
-
-@operation("Hypot")
-def hypot(call: Call, x1: Any, x2: Any) -> Value:
-    """The length of the vector (x1, x2); NaN beside ∞, and of two infinite numbers, as in Keras
-    with TensorFlow.
-    """
-    return arithmetic.finite_hypot(call.g, *_reals(call, x1, x2))
-
-
-@operation("Logaddexp")
-def logaddexp(call: Call, x1: Any, x2: Any) -> Value:
-    """log(e^x1 + e^x2), without overflow."""
-    return arithmetic.logaddexp(call.g, *_reals(call, x1, x2))
+operation("Fabs")(lambda call, x: call.g("Abs", real(call, x)))
+operation("Hypot")(lambda call, x1, x2: arithmetic.finite_hypot(call.g, *_reals(call, x1, x2)))
+operation("Logaddexp")(lambda call, x1, x2: arithmetic.logaddexp(call.g, *_reals(call, x1, x2)))
+operation("BitwiseNot", "BitwiseInvert")(lambda call, x: call.g("BitwiseNot", tensor(call, x)))
 
 
 def _number_of_two(kind: str) -> Operation:
-    def build(call: Call, x1: Any, x2: Any) -> Value:
+    def build(call: KerasCall, x1: Any, x2: Any) -> Value:
         g, (a, b) = call.g, together(call, x1, x2)
         y = g(kind, a, b)
         if not a.dtype.is_float:
@@ -99,7 +85,7 @@ operation("Fmin")(_number_of_two("Min"))
 
 
 @operation("DivideNoNan")
-def divide_no_nan(call: Call, x1: Any, x2: Any) -> Value:
+def divide_no_nan(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The quotient, and 0 where the divisor is zero."""
     g, (a, b) = call.g, _reals(call, x1, x2)
     zero = call.number(0, b)
@@ -118,7 +104,11 @@ operation("Isneginf")(_infinite(False))
 
 @operation("NanToNum")
 def nan_to_num(
-    call: Call, x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    call: KerasCall,
+    x: Any,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Value:
     """Elements with numbers in place of NaN and infinities: by default the last ones of the
     type.
@@ -145,14 +135,10 @@ for _name, _kind in _BITS.items():
     operation(f"Bitwise{_name}")(_bits(_kind))
 
 
-@operation("BitwiseNot", "BitwiseInvert")
-def bitwise_not(call: Call, x: Any) -> Value:
-    """All bits turned."""
-    return call.g("BitwiseNot", tensor(call, x))
-
-
 @operation("Select")
-def select(call: Call, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(
+    call: KerasCall, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0
+) -> Any:
     """Elements of the first choice whose condition holds, else a default."""
     *choices, y = together(call, *choicelist, default)
     for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
@@ -161,7 +147,7 @@ def select(call: Call, condlist: Sequence[Any], choicelist: Sequence[Any], defau
 
 
 @operation("SaturateCast")
-def saturate_cast(call: Call, x: Any, dtype: str) -> Value:
+def saturate_cast(call: KerasCall, x: Any, dtype: str) -> Value:
     """Elements of another type, within its limits."""
     value, to = tensor(call, x), dtypes.by_name(dtype)
     if not (value.dtype.is_float and to.is_integer):
@@ -176,7 +162,7 @@ TYPED.add(saturate_cast)
 
 
 def _of_numbers(kind: str, neutral: float, mean: bool = False) -> Operation:
-    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    def build(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
         g, value = call.g, tensor(call, x)
         axes = axes_of(axis, value.rank)
         if not mean and not value.dtype.is_float:
@@ -198,7 +184,7 @@ operation("Nanmean")(_of_numbers("ReduceSum", 0, mean=True))
 
 
 @operation("Ptp")
-def ptp(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+def ptp(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
     """How far the largest element is from the least one."""
     value = tensor(call, x)
     axes = axes_of(axis, value.rank)
@@ -207,14 +193,14 @@ def ptp(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
 
 
 @operation("CountNonzero")
-def count_nonzero(call: Call, x: Any, axis: Any = None) -> Value:
+def count_nonzero(call: KerasCall, x: Any, axis: Any = None) -> Value:
     """How many elements are not zero, int32."""
     value = call.g.cast(call.boolean(tensor(call, x)), dtypes.int32)
     return call.reduced("ReduceSum", value, axes_of(axis, value.rank))
 
 
 @operation("Average")
-def average(call: Call, x: Any, weights: Any = None, axis: Any = None) -> Value:
+def average(call: KerasCall, x: Any, weights: Any = None, axis: Any = None) -> Value:
     """The mean, of elements that count as often as their weights say."""
     g, value = call.g, real(call, x)
     axes = axes_of(axis, value.rank)
@@ -230,7 +216,9 @@ def average(call: Call, x: Any, weights: Any = None, axis: Any = None) -> Value:
 
 
 @operation("Moments")
-def moments(call: Call, x: Any, axes: Any, keepdims: bool = False, **options: Any) -> list[Value]:
+def moments(
+    call: KerasCall, x: Any, axes: Any, keepdims: bool = False, **options: Any
+) -> list[Value]:
     """Means and variances."""
     if options.get("synchronized"):
         raise call.unsupported("synchronized = True")
@@ -243,7 +231,7 @@ def moments(call: Call, x: Any, axes: Any, keepdims: bool = False, **options: An
 
 
 @operation("Cumprod")
-def cumprod(call: Call, x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+def cumprod(call: KerasCall, x: Any, axis: int | None = None, dtype: Any = None) -> Value:
     """Products of all elements up to each."""
     value = tensor(call, x, None if dtype is None else dtypes.by_name(dtype))
     if axis is None:
@@ -255,7 +243,7 @@ TYPED.add(cumprod)
 
 
 @operation("Diff")
-def diff(call: Call, a: Any, n: int = 1, axis: int = -1) -> Value:
+def diff(call: KerasCall, a: Any, n: int = 1, axis: int = -1) -> Value:
     """Differences of neighbours along an axis, n times."""
     g, value = call.g, tensor(call, a)
     (place,) = axes_of(axis, value.rank)
@@ -272,12 +260,12 @@ def diff(call: Call, a: Any, n: int = 1, axis: int = -1) -> Value:
 # -- products --------------------------------------------------------------------------------------
 
 
-def _matrix_product(call: Call, a: Value, b: Value) -> Value:
+def _matrix_product(call: KerasCall, a: Value, b: Value) -> Value:
     return call.g("MatMul", *together(call, a, b))
 
 
 @operation("Dot")
-def dot(call: Call, x1: Any, x2: Any) -> Value:
+def dot(call: KerasCall, x1: Any, x2: Any) -> Value:
     """Sums of products over the last axis of one operand and the one before the last of another."""
     a, b = together(call, x1, x2)
     if a.rank == 0 or b.rank == 0:
@@ -288,21 +276,21 @@ def dot(call: Call, x1: Any, x2: Any) -> Value:
 
 
 @operation("Outer")
-def outer(call: Call, x1: Any, x2: Any) -> Value:
+def outer(call: KerasCall, x1: Any, x2: Any) -> Value:
     """All products of two elements."""
     a, b = together(call, x1, x2)
     return call.g("Mul", call.shaped(a, -1, 1), call.shaped(b, 1, -1))
 
 
 @operation("Vdot")
-def vdot(call: Call, x1: Any, x2: Any) -> Value:
+def vdot(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The sum of products of all elements."""
     a, b = (call.shaped(x, -1) for x in together(call, x1, x2))
     return _matrix_product(call, a, b)
 
 
 @operation("Tensordot")
-def tensordot(call: Call, x1: Any, x2: Any, axes: Any = 2) -> Value:
+def tensordot(call: KerasCall, x1: Any, x2: Any, axes: Any = 2) -> Value:
     """Sums of products over axes of both operands."""
     a, b = together(call, x1, x2)
     first, second = axes if isinstance(axes, (list, tuple)) else (
@@ -319,7 +307,7 @@ def tensordot(call: Call, x1: Any, x2: Any, axes: Any = 2) -> Value:
 
 
 def _joined(axis: int, least: int) -> Operation:
-    def build(call: Call, xs: Sequence[Any]) -> Value:
+    def build(call: KerasCall, xs: Sequence[Any]) -> Value:
         values = together(call, *xs)
         if any(value.rank < least for value in values):
             raise call.unsupported("operands of fewer axes")
@@ -334,7 +322,7 @@ operation("Dstack")(_joined(2, 3))
 
 
 @operation("Roll")
-def roll(call: Call, x: Any, shift: Any, axis: Any = None) -> Value:
+def roll(call: KerasCall, x: Any, shift: Any, axis: Any = None) -> Value:
     """Elements moved along axes; what leaves at one end enters at the other."""
     g, value = call.g, tensor(call, x)
     if axis is None:

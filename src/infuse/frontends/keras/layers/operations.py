@@ -9,10 +9,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer, promoted
+from infuse.frontends.keras.calls import KerasCall, layer, promoted
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.activations import FUNCTIONS
 from infuse.ir.graph import Value
+from infuse.tracing.calls import words
 from infuse.tracing.semantics import arithmetic, ordering
 
 Operation = Callable[..., Any]
@@ -34,7 +35,7 @@ def operation(*names: str) -> Callable[[Operation], Operation]:
 
 
 def _registered(function: Operation) -> Operation:
-    def build(call: Call, *args: Any, **kwargs: Any) -> Any:
+    def build(call: KerasCall, *args: Any, **kwargs: Any) -> Any:
         fields = {k: v for k, v in call.config.fields.items() if k not in ("name", "dtype")}
         if "dtype" in call.config and "name" in call.config and function in TYPED:
             fields["dtype"] = call.config.get("dtype")
@@ -47,7 +48,7 @@ TYPED: Final[set[Operation]] = set()
 """Those whose field `dtype` is an option of theirs."""
 
 
-def tensor(call: Call, value: Any, dtype: Any = None) -> Value:
+def tensor(call: KerasCall, value: Any, dtype: Any = None) -> Value:
     """An operand as a value: a tensor, or numbers of Python in a type that goes with others."""
     if isinstance(value, Value):
         return value if dtype is None else call.g.cast(value, dtype)
@@ -60,7 +61,7 @@ def tensor(call: Call, value: Any, dtype: Any = None) -> Value:
     return call.g.constant(array.astype(dtype.numpy))
 
 
-def together(call: Call, *values: Any) -> list[Value]:
+def together(call: KerasCall, *values: Any) -> list[Value]:
     """Operands in one element type."""
     plain = [v.item() if isinstance(v, np.ndarray) and v.ndim == 0 else v for v in values]
     listed = [v if not isinstance(v, (list, np.ndarray)) else tensor(call, v) for v in plain]
@@ -68,7 +69,7 @@ def together(call: Call, *values: Any) -> list[Value]:
     return [tensor(call, value, dtype) for value in listed]
 
 
-def real(call: Call, value: Any) -> Value:
+def real(call: KerasCall, value: Any) -> Value:
     """An operand as floats."""
     x = tensor(call, value)
     return x if x.dtype.is_float else call.g.cast(x, dtypes.float32)
@@ -78,28 +79,14 @@ def real(call: Call, value: Any) -> Value:
 
 
 def _unary(kind: str, floats: bool = True) -> Operation:
-    def build(call: Call, x: Any) -> Value:
+    def build(call: KerasCall, x: Any) -> Value:
         return call.g(kind, real(call, x) if floats else tensor(call, x))
 
     return build
 
 
-_FLOATS: Final = (
-    "Exp",
-    "Log",
-    "Sqrt",
-    "Sin",
-    "Cos",
-    "Tan",
-    "Sinh",
-    "Cosh",
-    "Tanh",
-    "Erf",
-    "Reciprocal",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Selu",
+_FLOATS: Final = words(
+    """Exp Log Sqrt Sin Cos Tan Sinh Cosh Tanh Erf Reciprocal Sigmoid Softplus Softsign Selu"""
 )
 for _name in _FLOATS:
     operation(_name)(_unary(_name))
@@ -128,7 +115,7 @@ for _name in ("Floor", "Ceil"):
 
 
 @operation("Round")
-def rounded(call: Call, x: Any, decimals: int = 0) -> Value:
+def rounded(call: KerasCall, x: Any, decimals: int = 0) -> Value:
     """Whole numbers, halves to even ones."""
     if decimals:
         raise call.unsupported(f"decimals = {decimals}")
@@ -137,7 +124,7 @@ def rounded(call: Call, x: Any, decimals: int = 0) -> Value:
 
 
 def _named(name: str) -> Operation:
-    def build(call: Call, x: Any, **options: Any) -> Value:
+    def build(call: KerasCall, x: Any, **options: Any) -> Value:
         return FUNCTIONS[name](call.g, real(call, x), **options)
 
     return build
@@ -167,14 +154,16 @@ for _name, _kind in (
     operation(_name)(_named(_kind))
 
 
-@operation("Relu6")
-def relu6(call: Call, x: Any) -> Value:
-    """Numbers from 0 to 6, of integers integers."""
-    return FUNCTIONS["relu6"](call.g, tensor(call, x))
+operation("Relu6")(lambda call, x: FUNCTIONS["relu6"](call.g, tensor(call, x)))
+operation("NotEqual")(lambda call, x1, x2: call.g("Not", call.g("Equal", *together(call, x1, x2))))
+operation("Mod")(lambda call, x1, x2: arithmetic.floor_mod(call.g, *together(call, x1, x2)))
+operation("Rsqrt")(lambda call, x: call.g("Reciprocal", call.g("Sqrt", real(call, x))))
+operation("StopGradient", "Copy", "ConvertToTensor")(lambda call, x, **_: tensor(call, x))
+operation("Matmul")(lambda call, x1, x2: call.g("MatMul", *_factors(call, x1, x2)))
 
 
 def _binary(kind: str, floats: bool = False) -> Operation:
-    def build(call: Call, x1: Any, x2: Any) -> Value:
+    def build(call: KerasCall, x1: Any, x2: Any) -> Value:
         a, b = together(call, x1, x2)
         if floats:
             a, b = real(call, a), real(call, b)
@@ -201,14 +190,8 @@ for _name in ("Divide", "TrueDivide"):
     operation(_name)(_binary("Div", floats=True))
 
 
-@operation("NotEqual")
-def not_equal(call: Call, x1: Any, x2: Any) -> Value:
-    """Whether elements differ."""
-    return call.g("Not", call.g("Equal", *together(call, x1, x2)))
-
-
 @operation("FloorDivide")
-def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
+def floor_divide(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The quotient, rounded down."""
     a, b = together(call, x1, x2)
     if a.dtype.is_integer:
@@ -216,14 +199,8 @@ def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
     return call.g("Floor", call.g("Div", real(call, a), real(call, b)))
 
 
-@operation("Mod")
-def mod(call: Call, x1: Any, x2: Any) -> Value:
-    """The remainder, with the sign of the divisor."""
-    return arithmetic.floor_mod(call.g, *together(call, x1, x2))
-
-
 def _logical(kind: str) -> Operation:
-    def build(call: Call, *xs: Any) -> Value:
+    def build(call: KerasCall, *xs: Any) -> Value:
         return call.g(kind, *(call.boolean(tensor(call, x)) for x in xs))
 
     return build
@@ -234,41 +211,35 @@ for _name, _kind in (("And", "And"), ("Or", "Or"), ("Not", "Not"), ("Xor", "Xor"
 
 
 @operation("Square")
-def square(call: Call, x: Any) -> Value:
+def square(call: KerasCall, x: Any) -> Value:
     """x²."""
     value = tensor(call, x)
     return call.g("Mul", value, value)
 
 
-@operation("Rsqrt")
-def rsqrt(call: Call, x: Any) -> Value:
-    """1 / √x."""
-    return call.g("Reciprocal", call.g("Sqrt", real(call, x)))
-
-
 @operation("Log1p")
-def log1p(call: Call, x: Any) -> Value:
+def log1p(call: KerasCall, x: Any) -> Value:
     """log(1 + x)."""
     value = real(call, x)
     return call.g.cast(arithmetic.log1p(call.g, arithmetic.wide(call.g, value)), value.dtype)
 
 
 @operation("Expm1")
-def expm1(call: Call, x: Any) -> Value:
+def expm1(call: KerasCall, x: Any) -> Value:
     """eˣ - 1."""
     value = real(call, x)
     return call.g.cast(arithmetic.expm1(call.g, arithmetic.wide(call.g, value)), value.dtype)
 
 
 @operation("Clip")
-def clip(call: Call, x: Any, x_min: Any, x_max: Any) -> Value:
+def clip(call: KerasCall, x: Any, x_min: Any, x_max: Any) -> Value:
     """Elements between two limits."""
     value, low, high = together(call, x, x_min, x_max)
     return call.g("Clip", value, low, high)
 
 
 @operation("Where")
-def where(call: Call, condition: Any, x1: Any = None, x2: Any = None) -> Value:
+def where(call: KerasCall, condition: Any, x1: Any = None, x2: Any = None) -> Value:
     """Elements of one operand or the other."""
     if x1 is None or x2 is None:
         raise call.unsupported("places where a condition is true")
@@ -276,7 +247,7 @@ def where(call: Call, condition: Any, x1: Any = None, x2: Any = None) -> Value:
 
 
 @operation("Cast")
-def cast(call: Call, x: Any, dtype: str) -> Value:
+def cast(call: KerasCall, x: Any, dtype: str) -> Value:
     """Elements of another type."""
     return call.g.cast(tensor(call, x), dtypes.by_name(dtype))
 
@@ -284,14 +255,8 @@ def cast(call: Call, x: Any, dtype: str) -> Value:
 TYPED.add(cast)
 
 
-@operation("StopGradient", "Copy", "ConvertToTensor")
-def same(call: Call, x: Any, **_: Any) -> Value:
-    """The operand."""
-    return tensor(call, x)
-
-
 @operation("OnesLike", "ZerosLike")
-def like(call: Call, x: Any, **_: Any) -> Value:
+def like(call: KerasCall, x: Any, **_: Any) -> Value:
     """Ones or zeros of the shape of a tensor."""
     value = tensor(call, x)
     number = int(call.layer.kind == "ops.OnesLike")
@@ -302,7 +267,7 @@ def like(call: Call, x: Any, **_: Any) -> Value:
 
 
 def _reduction(kind: str, floats: bool = False) -> Operation:
-    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False, **options: Any
+    def build(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False, **options: Any
               ) -> Value:  # fmt: skip
         value = real(call, x) if floats else tensor(call, x)
         if options.get("initial") is not None:
@@ -315,13 +280,13 @@ def _reduction(kind: str, floats: bool = False) -> Operation:
 def _accumulated(kind: str) -> Operation:
     reduce = _reduction(kind)
 
-    def build(call: Call, x: Any, **options: Any) -> Value:
+    def build(call: KerasCall, x: Any, **options: Any) -> Value:
         return reduce(call, wider(call, tensor(call, x)), **options)  # type: ignore[no-any-return]
 
     return build
 
 
-def wider(call: Call, x: Value) -> Value:
+def wider(call: KerasCall, x: Value) -> Value:
     """Short integers and truth as Keras adds and multiplies them, in 32 bits."""
     if x.dtype.is_bool or (x.dtype.is_integer and x.dtype.bits < 32):
         signed = x.dtype.is_bool or x.dtype.is_signed
@@ -338,7 +303,7 @@ operation("Logsumexp")(_reduction("ReduceLogSumExp", floats=True))
 
 
 @operation("Var", "Std")
-def variance(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+def variance(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
     """The mean square distance from the mean, or its root."""
     g, value = call.g, real(call, x)
     axes = axes_of(axis, value.rank)
@@ -348,14 +313,14 @@ def variance(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Va
 
 
 @operation("Any", "All")
-def any_or_all(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+def any_or_all(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
     """Whether some or all elements are true."""
     kind = "ReduceMax" if call.layer.kind == "ops.Any" else "ReduceMin"
     value = call.g.cast(call.boolean(tensor(call, x)), dtypes.uint8)
     return call.boolean(call.reduced(kind, value, axes_of(axis, value.rank), keepdims))
 
 
-def place(call: Call, value: Value, kind: str, axis: int | None, keepdims: bool) -> Value:
+def place(call: KerasCall, value: Value, kind: str, axis: int | None, keepdims: bool) -> Value:
     """The place of the largest or smallest number (ArgMax, ArgMin), int32; -0 is below 0."""
     g, rank = call.g, value.rank
     if axis is None:
@@ -373,14 +338,14 @@ def place(call: Call, value: Value, kind: str, axis: int | None, keepdims: bool)
 
 
 @operation("Argmax", "Argmin")
-def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+def argmax(call: KerasCall, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
     """The place of the largest or smallest number, int32."""
     kind = "ArgMax" if call.layer.kind == "ops.Argmax" else "ArgMin"
     return place(call, tensor(call, x), kind, axis, keepdims)
 
 
 @operation("Cumsum")
-def cumsum(call: Call, x: Any, axis: int | None = None) -> Value:
+def cumsum(call: KerasCall, x: Any, axis: int | None = None) -> Value:
     """Sums of all elements up to each."""
     value = tensor(call, x)
     value = wider(call, value) if value.dtype.is_bool else value
@@ -390,7 +355,7 @@ def cumsum(call: Call, x: Any, axis: int | None = None) -> Value:
 
 
 @operation("Normalize")
-def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float | None = None
+def normalize(call: KerasCall, x: Any, axis: Any = -1, order: int = 2, epsilon: float | None = None
               ) -> Value:  # fmt: skip
     """Rows of length one."""
     g, value = call.g, real(call, x)
@@ -404,7 +369,7 @@ def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float
 # -- products --------------------------------------------------------------------------------------
 
 
-def _factors(call: Call, *xs: Any) -> list[Value]:
+def _factors(call: KerasCall, *xs: Any) -> list[Value]:
     """Operands of a product in one type; bytes with signs are added up in 32 bits."""
     operands = together(call, *xs)
     if operands[0].dtype == dtypes.int8:
@@ -412,21 +377,20 @@ def _factors(call: Call, *xs: Any) -> list[Value]:
     return operands
 
 
-@operation("Matmul")
-def matmul(call: Call, x1: Any, x2: Any) -> Value:
-    """The product of matrices."""
-    return call.g("MatMul", *_factors(call, x1, x2))
-
-
 @operation("Einsum")
-def einsum(call: Call, *xs: Any, subscripts: str, **options: Any) -> Value:
+def einsum(call: KerasCall, *xs: Any, subscripts: str, **options: Any) -> Value:
     """A product by an equation."""
     return call.g("Einsum", *_factors(call, *xs), equation=subscripts.replace(" ", ""))
 
 
 @operation("OneHot")
 def one_hot(
-    call: Call, x: Any, num_classes: int, axis: int = -1, sparse: bool = False, dtype: Any = None
+    call: KerasCall,
+    x: Any,
+    num_classes: int,
+    axis: int = -1,
+    sparse: bool = False,
+    dtype: Any = None,
 ) -> Value:
     """Rows with a one."""
     if sparse:

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.layers.operations import operation, real, tensor, together
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic
 
 
-def _ordered(call: Call, x: Any, axis: int | None, largest: int = 0) -> tuple[Value, Value]:
+def _ordered(call: KerasCall, x: Any, axis: int | None, largest: int = 0) -> tuple[Value, Value]:
     """All elements along an axis in order, equal ones as they stand, and their places."""
     g, value = call.g, tensor(call, x)
     if axis is None:
@@ -22,20 +22,12 @@ def _ordered(call: Call, x: Any, axis: int | None, largest: int = 0) -> tuple[Va
     return values, g.cast(places, dtypes.int32)
 
 
-@operation("Sort")
-def sort(call: Call, x: Any, axis: int | None = -1) -> Value:
-    """The elements in ascending order."""
-    return _ordered(call, x, axis)[0]
-
-
-@operation("Argsort")
-def argsort(call: Call, x: Any, axis: int | None = -1) -> Value:
-    """The places of the elements in ascending order, int32."""
-    return _ordered(call, x, axis)[1]
+operation("Sort")(lambda call, x, axis=-1: _ordered(call, x, axis)[0])
+operation("Argsort")(lambda call, x, axis=-1: _ordered(call, x, axis)[1])
 
 
 @operation("TopK")
-def top_k(call: Call, x: Any, k: int, sorted: bool = True) -> list[Value]:
+def top_k(call: KerasCall, x: Any, k: int, sorted: bool = True) -> list[Value]:
     """The k largest elements of the last axis in descending order, and their places, int32."""
     g = call.g
     values, places = g.several(2, "TopK", tensor(call, x), g.ints(k), axis=-1, sorted=1)
@@ -43,21 +35,21 @@ def top_k(call: Call, x: Any, k: int, sorted: bool = True) -> list[Value]:
 
 
 @operation("Arctan2")
-def arctan2(call: Call, x1: Any, x2: Any) -> Value:
+def arctan2(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The angle of the point (x2, x1)."""
     y, x = together(call, x1, x2)
     return arithmetic.atan2(call.g, real(call, y), real(call, x))
 
 
 @operation("Isfinite")
-def isfinite(call: Call, x: Any) -> Value:
+def isfinite(call: KerasCall, x: Any) -> Value:
     """Whether elements are numbers and not infinite."""
     g, value = call.g, real(call, x)
     return g("Not", g("Or", g("IsInf", value), g("IsNaN", value)))
 
 
 @operation("Log2", "Log10")
-def logarithm(call: Call, x: Any) -> Value:
+def logarithm(call: KerasCall, x: Any) -> Value:
     """The logarithm to the base 2 or 10."""
     g, value = call.g, real(call, x)
     base = 2 if call.layer.kind == "ops.Log2" else 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.layers.convolutions import (
     channels_back,
     channels_in_front,
@@ -14,10 +14,10 @@ from infuse.frontends.keras.layers.convolutions import (
 from infuse.ir.graph import Value
 
 
-def pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
+def pool(kind: str, count: int) -> Callable[[KerasCall, Value], Value]:
     """A pool over windows of so many axes, as the configuration says."""
 
-    def build(call: Call, x: Value) -> Value:
+    def build(call: KerasCall, x: Value) -> Value:
         config, floats = call.config, call.floats(x)
         images = channels_in_front(call, floats, count + 2)
         kernel = positive(config, "pool_size", count, 2)
@@ -31,7 +31,7 @@ def pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
 
 
 def _global(kind: str, count: int) -> Callable[..., Value]:
-    def build(call: Call, x: Value) -> Value:
+    def build(call: KerasCall, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         keep = call.config.flag("keepdims")
         y = call.reduced(kind, images, range(2, count + 2), keep)
@@ -41,7 +41,7 @@ def _global(kind: str, count: int) -> Callable[..., Value]:
 
 
 @layer("GlobalAveragePooling1D", "GlobalAvgPool1D")
-def global_average_1d(call: Call, x: Value, mask: Value | None = None) -> Value:
+def global_average_1d(call: KerasCall, x: Value, mask: Value | None = None) -> Value:
     """The mean over times, of those that the mask does not hide."""
     mask = mask if mask is not None else call.mask(x)
     if mask is None:
@@ -56,10 +56,10 @@ def global_average_1d(call: Call, x: Value, mask: Value | None = None) -> Value:
     return call.g("Div", total, number)
 
 
-def adaptive_pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
+def adaptive_pool(kind: str, count: int) -> Callable[[KerasCall, Value], Value]:
     """A pool over parts of so many axes, whose number the configuration says."""
 
-    def build(call: Call, x: Value) -> Value:
+    def build(call: KerasCall, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         for axis, parts in enumerate(positive(call.config, "output_size", count, None), 2):
             images = _parts(call, kind, images, axis, parts)
@@ -68,7 +68,7 @@ def adaptive_pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
     return build
 
 
-def _parts(call: Call, kind: str, x: Value, axis: int, count: int) -> Value:
+def _parts(call: KerasCall, kind: str, x: Value, axis: int, count: int) -> Value:
     """Parts of an axis, each reduced: from ⌊i · size / count⌋ to ⌈(i + 1) · size / count⌉."""
     size = x.shape[axis]
     if not isinstance(size, int):

@@ -8,19 +8,21 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.ir.graph import Value
 from infuse.ir.registry import make_operator
 
 
 @layer("CategoryEncoding")
-def category_encoding(call: Call, x: Value, count_weights: Value | None = None) -> Value:
+def category_encoding(call: KerasCall, x: Value, count_weights: Value | None = None) -> Value:
     """Numbers of categories as rows with a one, ones, or counts."""
     depth = call.config.whole("num_tokens")
     return encoded(call, x, depth, call.config.get("output_mode", "multi_hot"), count_weights)
 
 
-def encoded(call: Call, x: Value, depth: int, mode: Any, weights: Value | None = None) -> Value:
+def encoded(
+    call: KerasCall, x: Value, depth: int, mode: Any, weights: Value | None = None
+) -> Value:
     """Whole numbers below `depth` in a mode of Keras."""
     g = call.g
     call.config.require("sparse", False)
@@ -47,13 +49,13 @@ def encoded(call: Call, x: Value, depth: int, mode: Any, weights: Value | None =
     return call.reduced("ReduceMax", rows, [axis])
 
 
-def _ones(call: Call, x: Value, depth: int, dtype: Any) -> Value:
+def _ones(call: KerasCall, x: Value, depth: int, dtype: Any) -> Value:
     numbers = call.g.constant(np.arange(depth, dtype=np.int64))
     return call.g.cast(call.g("Equal", call.unsqueezed(x, -1), numbers), dtype)
 
 
 @layer("Discretization")
-def discretization(call: Call, x: Value) -> Value:
+def discretization(call: KerasCall, x: Value) -> Value:
     """The number of the bin in which a number lies."""
     g = call.g
     bounds = call.config.get("bin_boundaries")
@@ -70,7 +72,7 @@ def discretization(call: Call, x: Value) -> Value:
 
 
 @layer("IntegerLookup")
-def integer_lookup(call: Call, x: Value) -> Value:
+def integer_lookup(call: KerasCall, x: Value) -> Value:
     """The places of numbers in a vocabulary, behind one for all that are not in it."""
     g, config = call.g, call.config
     words = config.get("vocabulary")

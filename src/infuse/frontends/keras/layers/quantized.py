@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import Config
 from infuse.ir.graph import Array, Value
 
@@ -30,7 +30,7 @@ def product_weights(config: Config, has_bias: bool) -> list[str]:
     return ["kernel", *bias, *scales(config, "kernel")]
 
 
-def _gptq_kernel(call: Call) -> Array:
+def _gptq_kernel(call: KerasCall) -> Array:
     """The matrix that GPTQ made integers of, of which a column is a row in the file, and two
     of 4 bits share a byte.
     """
@@ -59,7 +59,7 @@ def _block(config: Config) -> int:
     return max(int(size or 0), 0)
 
 
-def _halves(call: Call, name: str) -> Array:
+def _halves(call: KerasCall, name: str) -> Array:
     """The numbers of 4 bits of a weight that has two of them in each byte of its last axis, less
     the zero point of their rows and times their scale, or over it where there is one for all.
     """
@@ -72,7 +72,7 @@ def _halves(call: Call, name: str) -> Array:
     return np.asarray((signed - zero[groups]) * scale[groups])
 
 
-def _unpacked(call: Call, name: str, columns: int) -> Array:
+def _unpacked(call: KerasCall, name: str, columns: int) -> Array:
     """The numbers from -8 to 7 of rows of bytes with two of them each."""
     packed = call.needed(name, 2)
     if packed.dtype.itemsize != 1 or packed.shape[1] != (columns + 1) // 2:
@@ -84,7 +84,7 @@ def _unpacked(call: Call, name: str, columns: int) -> Array:
     return np.asarray((whole.astype(np.float32) + 8) % 16 - 8)
 
 
-def _groups(call: Call, size: int, count: int) -> Array:
+def _groups(call: KerasCall, size: int, count: int) -> Array:
     """Which scale each place has, of so many."""
     groups = call.needed("g_idx", 1).astype(np.int64)
     if groups.size != size or groups.min() < 0 or groups.max() >= count:
@@ -92,7 +92,7 @@ def _groups(call: Call, size: int, count: int) -> Array:
     return groups
 
 
-def table_of(call: Call) -> Array:
+def table_of(call: KerasCall) -> Array:
     """The rows of an embedding; where they have 4 bits, each with a scale of its own, or with one
     for each group of columns.
     """
@@ -109,7 +109,7 @@ def table_of(call: Call) -> Array:
     return np.asarray((signed - zero[:, groups]) * scale[:, groups])
 
 
-def plain(call: Call, name: str) -> Array:
+def plain(call: KerasCall, name: str) -> Array:
     """A weight, whose integers are divided by their scales."""
     if _is_gptq(call.config):
         return _gptq_kernel(call)
@@ -151,7 +151,7 @@ def _steps(config: Config) -> bool:
     return rounding is not None
 
 
-def rounded(call: Call, x: Value, equation: str = "") -> Value:
+def rounded(call: KerasCall, x: Value, equation: str = "") -> Value:
     """An operand of a quantized product: in steps of 1/127 of the largest element along the axes
     over which the equation sums, or the last.
     """
@@ -165,7 +165,7 @@ def rounded(call: Call, x: Value, equation: str = "") -> Value:
     return g("Div", steps, scale)
 
 
-def kernel_of(call: Call, equation: str, x: Value) -> Array:
+def kernel_of(call: KerasCall, equation: str, x: Value) -> Array:
     """The kernel of a product by an equation, whose axes are letters; of 4 bits it is stored as a
     matrix.
     """
@@ -210,7 +210,7 @@ def _letters(equation: str) -> tuple[str, str, str]:
     return left, right, result
 
 
-def _result_sizes(call: Call, letters: str) -> dict[str, int]:
+def _result_sizes(call: KerasCall, letters: str) -> dict[str, int]:
     """The sizes of the last axes of the result, where the layer says them."""
     stated = call.config.get("output_shape")
     listed = list(stated) if isinstance(stated, (list, tuple)) else [stated]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.layers.cells import CELLS, Cell
 from infuse.frontends.keras.layers.networks import network
 from infuse.ir.graph import Value
@@ -25,18 +25,20 @@ class Computed:
     states: list[Value]
 
 
-def cell_of(call: Call) -> Cell:
+def cell_of(call: KerasCall) -> Cell:
     """The cell of a recurrent layer; a list of them counts as stacked ones."""
     inner = call.layer.children["cell"]
     if isinstance(inner, list):
-        return Cell.stacked([Call(call.runner, each) for each in inner])
-    child = Call(call.runner, inner)
+        return Cell.stacked([KerasCall(call.runner, each) for each in inner])
+    child = KerasCall(call.runner, inner)
     if inner.kind not in CELLS:
         raise call.unsupported(f"a cell of the class {inner.kind}")
     return CELLS[inner.kind](child)
 
 
-def computed(call: Call, x: Value, initial: Sequence[Value] | None, mask: Value | None) -> Computed:
+def computed(
+    call: KerasCall, x: Value, initial: Sequence[Value] | None, mask: Value | None
+) -> Computed:
     """What a recurrent layer computes from these states on; zeros where there are none."""
     config, cell = call.config, cell_of(call)
     if config.flag("stateful"):
@@ -57,13 +59,13 @@ def computed(call: Call, x: Value, initial: Sequence[Value] | None, mask: Value 
     return _scanned(call, cell, x, states, mask, backward)
 
 
-def _zeros(call: Call, cell: Cell, x: Value) -> list[Value]:
+def _zeros(call: KerasCall, cell: Cell, x: Value) -> list[Value]:
     batch = call.g.size_of(x, 0)
     return [call.zeros([batch, *sizes], x.dtype) for sizes in cell.sizes(x.shape[2:])]
 
 
 def _scanned(
-    call: Call, cell: Cell, x: Value, states: list[Value], mask: Value | None, backward: bool
+    call: KerasCall, cell: Cell, x: Value, states: list[Value], mask: Value | None, backward: bool
 ) -> Computed:
     g = call.g
     inner = g.body("body")
@@ -113,7 +115,7 @@ def _chosen(g: Any, mask: Value, value: Value, other: Value) -> Value:
 
 
 def arguments(
-    call: Call, x: Any, initial_state: Any, mask: Any
+    call: KerasCall, x: Any, initial_state: Any, mask: Any
 ) -> tuple[Value, list[Value], Value | None]:
     """The sequence, the states, and the mask of a call; Keras 2 has states behind the sequence."""
     states = initial_state
@@ -134,7 +136,7 @@ def arguments(
 
 
 def _recurrent(
-    call: Call, x: Any, initial_state: Any = None, mask: Any = None, constants: Any = None
+    call: KerasCall, x: Any, initial_state: Any = None, mask: Any = None, constants: Any = None
 ) -> Any:
     if constants:
         raise call.unsupported("constants of a cell")
@@ -171,7 +173,7 @@ def _both(config: Any) -> dict[str, Any]:
 
 @layer("Bidirectional", children=_both)
 def bidirectional(
-    call: Call, x: Any, initial_state: Any = None, mask: Any = None, constants: Any = None
+    call: KerasCall, x: Any, initial_state: Any = None, mask: Any = None, constants: Any = None
 ) -> Any:
     """A layer in the order of the times, and one against it."""
     if constants:
@@ -201,7 +203,7 @@ def bidirectional(
     return (*results, *made[0].states, *made[1].states)
 
 
-def _joined(call: Call, ys: Sequence[Value]) -> Value | tuple[Value, ...]:
+def _joined(call: KerasCall, ys: Sequence[Value]) -> Value | tuple[Value, ...]:
     g, mode = call.g, call.config.get("merge_mode", "concat")
     a, b = ys
     if mode is None:

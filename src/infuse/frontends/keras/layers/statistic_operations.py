@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.numeric_operations import diff, nan_to_num
 from infuse.frontends.keras.layers.operations import (
@@ -24,13 +24,13 @@ from infuse.frontends.keras.layers.operations import (
 from infuse.ir.graph import Value
 
 
-def _all_nan(call: Call, value: Value, axes: list[int], keep: bool) -> Value:
+def _all_nan(call: KerasCall, value: Value, axes: list[int], keep: bool) -> Value:
     lost = call.g.cast(call.g("IsNaN", value), dtypes.uint8)
     return call.boolean(call.reduced("ReduceMin", lost, axes, keep))
 
 
 def _extreme(kind: str, worst: float) -> Operation:
-    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    def build(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
         g, value = call.g, tensor(call, x)
         axes = axes_of(axis, value.rank)
         if value.dtype.is_bool:
@@ -52,7 +52,7 @@ operation("Nanmin")(_extreme("ReduceMin", math.inf))
 
 
 def _place(kind: str, worst: float) -> Operation:
-    def build(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+    def build(call: KerasCall, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
         g, value = call.g, tensor(call, x)
         if not value.dtype.is_float:
             return place(call, value, kind, axis, keepdims)
@@ -69,7 +69,7 @@ operation("Nanargmin")(_place("ArgMin", math.inf))
 
 
 @operation("Nancumsum")
-def nancumsum(call: Call, x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+def nancumsum(call: KerasCall, x: Any, axis: int | None = None, dtype: Any = None) -> Value:
     """Sums of all elements up to each, with numbers in place of NaN and infinities."""
     value = tensor(call, nan_to_num(call, x), None if dtype is None else dtypes.by_name(dtype))
     return cumsum(call, value, axis)  # type: ignore[no-any-return]
@@ -79,7 +79,7 @@ TYPED.add(nancumsum)
 
 
 def _spread(root: bool) -> Operation:
-    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    def build(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
         g, value = call.g, real(call, x)
         axes, kept = axes_of(axis, value.rank), g("Not", g("IsNaN", value))
 
@@ -106,7 +106,12 @@ _ROUNDED = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}
 
 def _quantile(skips: bool, divisor: float = 1) -> Operation:
     def build(
-        call: Call, x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False
+        call: KerasCall,
+        x: Any,
+        q: Any,
+        axis: Any = None,
+        method: str = "linear",
+        keepdims: bool = False,
     ) -> Value:
         if isinstance(q, Value):
             raise call.unsupported("a quantile whose share is a tensor of the model")
@@ -127,7 +132,7 @@ def _quantile(skips: bool, divisor: float = 1) -> Operation:
     return build
 
 
-def _along_rows(call: Call, rows: Value, shares: Any, method: str, skips: bool) -> Value:
+def _along_rows(call: KerasCall, rows: Value, shares: Any, method: str, skips: bool) -> Value:
     """The quantiles of the last axis, which has one place for each of the shares then."""
     g, lost = call.g, call.g("IsNaN", rows)
     last = rows.rank - 1
@@ -166,7 +171,7 @@ def _along_rows(call: Call, rows: Value, shares: Any, method: str, skips: bool) 
 
 
 @operation("Quantile")
-def quantile(call: Call, x: Any, q: Any, method: str = "linear", **options: Any) -> Value:
+def quantile(call: KerasCall, x: Any, q: Any, method: str = "linear", **options: Any) -> Value:
     """Quantiles between the two nearest elements: a model of Keras 3.15 forgets the method."""
     return _quantile(skips=False)(call, x, q, **options)  # type: ignore[no-any-return]
 
@@ -179,7 +184,7 @@ operation("Nanpercentile")(_quantile(skips=True, divisor=100))
 def _median(skips: bool) -> Operation:
     function = _quantile(skips)
 
-    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    def build(call: KerasCall, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
         return function(call, x, 0.5, axis, keepdims=keepdims)  # type: ignore[no-any-return]
 
     return build
@@ -192,13 +197,13 @@ operation("Nanmedian")(_median(skips=True))
 # -- places among others ---------------------------------------------------------------------------
 
 
-def _counted(call: Call, before: Value) -> Value:
+def _counted(call: KerasCall, before: Value) -> Value:
     number = call.g.cast(before, dtypes.int32)
     return call.reduced("ReduceSum", number, [before.rank - 1])
 
 
 @operation("SearchSorted")
-def search_sorted(call: Call, sorted_sequence: Any, values: Any, side: str = "left") -> Value:
+def search_sorted(call: KerasCall, sorted_sequence: Any, values: Any, side: str = "left") -> Value:
     """Where values stand in a sequence in order, int32; NaN is before (left) or behind all."""
     g, (row, value) = call.g, together(call, sorted_sequence, values)
     if row.rank != 1:
@@ -210,7 +215,7 @@ def search_sorted(call: Call, sorted_sequence: Any, values: Any, side: str = "le
 
 
 @operation("Digitize")
-def digitize(call: Call, x: Any, bins: Any) -> Value:
+def digitize(call: KerasCall, x: Any, bins: Any) -> Value:
     """How many limits are not above each element, int32; NaN is behind all."""
     g, value = call.g, call.g.cast(tensor(call, x), dtypes.float32)
     limits = g.cast(tensor(call, bins), dtypes.float32)
@@ -218,7 +223,9 @@ def digitize(call: Call, x: Any, bins: Any) -> Value:
 
 
 @operation("IsIn")
-def is_in(call: Call, x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Value:
+def is_in(
+    call: KerasCall, x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False
+) -> Value:
     """Whether elements are among others; none is among nothing, even if that is inverted."""
     g, (value, others) = call.g, together(call, x1, x2)
     if 0 in others.shape:
@@ -230,7 +237,7 @@ def is_in(call: Call, x1: Any, x2: Any, assume_unique: bool = False, invert: boo
 
 
 @operation("Trapezoid")
-def trapezoid(call: Call, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Value:
+def trapezoid(call: KerasCall, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Value:
     """The integral of what straight lines between the elements of an axis enclose."""
     g, value = call.g, real(call, y)
     (place_,) = axes_of(axis, value.rank)
@@ -252,7 +259,7 @@ def trapezoid(call: Call, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1
 
 
 @operation("Corrcoef")
-def corrcoef(call: Call, x: Any) -> Value:
+def corrcoef(call: KerasCall, x: Any) -> Value:
     """How far rows rise and fall together, from -1 to 1."""
     g, value = call.g, real(call, x)
     if value.rank != 2:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.keras.calls import Call
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.layers.convolutions import channels_back, channels_in_front
 from infuse.frontends.keras.layers.movement import interpolation as _modes
 from infuse.frontends.keras.layers.operations import Operation, operation, real, tensor
@@ -20,7 +20,7 @@ from infuse.tracing.arrays.array import applied
 
 
 def _pooled(build: Callable[[str, int], Any], kind: str) -> Operation:
-    def built(call: Call, inputs: Any, **_: Any) -> Value:
+    def built(call: KerasCall, inputs: Any, **_: Any) -> Value:
         x = real(call, inputs)
         return call.g.cast(build(kind, x.rank - 2)(call, x), x.dtype)
 
@@ -35,7 +35,7 @@ for _name, _kind, _whole in (("Average", "AveragePool", "ReduceMean"),
 
 @operation("Resize")
 def resize(
-    call: Call,
+    call: KerasCall,
     images: Any,
     size: Sequence[int],
     interpolation: str = "bilinear",
@@ -59,7 +59,7 @@ def resize(
 
 @operation("DepthToSpace", "SpaceToDepth")
 def depth_to_space(
-    call: Call, x: Any, block_size: int, data_format: str = "channels_last"
+    call: KerasCall, x: Any, block_size: int, data_format: str = "channels_last"
 ) -> Value:
     """Channels as places of a larger image, or the other way round."""
     first = data_format == "channels_first"
@@ -72,7 +72,7 @@ def depth_to_space(
 
 def _segment(reduction: str) -> Operation:
     def build(
-        call: Call, data: Any, segment_ids: Any, num_segments: int | None = None,
+        call: KerasCall, data: Any, segment_ids: Any, num_segments: int | None = None,
         sorted: bool = False,
     ) -> Value:  # fmt: skip
         if sorted or num_segments is None:
@@ -113,7 +113,7 @@ for _name, _kind in (("Sum", "add"), ("Prod", "mul"), ("Max", "max"), ("Min", "m
 def _decomposed(function: Callable[..., Any]) -> Operation:
     """What a function of traced arrays makes of floats."""
 
-    def build(call: Call, x: Any, **options: Any) -> Value:
+    def build(call: KerasCall, x: Any, **options: Any) -> Value:
         return applied(call.g, partial(function, **options), real(call, x))[0]
 
     return build
@@ -124,20 +124,12 @@ operation("Inv")(_decomposed(decompositions.inv))
 operation("Cholesky")(_decomposed(decompositions.cholesky))
 
 
-@operation("Slogdet")
-def slogdet(call: Call, x: Any) -> list[Value]:
-    """The signs of determinants, and the logarithms of their sizes."""
-    return applied(call.g, decompositions.slogdet, real(call, x))
-
-
-@operation("Logdet")
-def logdet(call: Call, x: Any) -> Value:
-    """The logarithms of the determinants of positive definite matrices."""
-    return applied(call.g, decompositions.slogdet, real(call, x))[1]
+operation("Slogdet")(lambda call, x: applied(call.g, decompositions.slogdet, real(call, x)))
+operation("Logdet")(lambda call, x: applied(call.g, decompositions.slogdet, real(call, x))[1])
 
 
 @operation("Solve")
-def solve(call: Call, a: Any, b: Any) -> Value:
+def solve(call: KerasCall, a: Any, b: Any) -> Value:
     """The solutions of linear equations; b has matrices, or vectors where it lacks an axis."""
     left, right = real(call, a), real(call, b)
     is_vector = right.rank == left.rank - 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from infuse.errors import ModelFileError
-from infuse.frontends.keras.calls import Call, layer
+from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.ir.graph import Value
 
 
 @layer("TimeDistributed", children=lambda config: {"layer": config.get("layer")}, masking=True)
-def time_distributed(call: Call, x: Value, mask: Value | None = None) -> Value:
+def time_distributed(call: KerasCall, x: Value, mask: Value | None = None) -> Value:
     """A layer applied to every time by itself: times are further elements of the batch."""
     g = call.g
     if x.rank < 3:
@@ -29,7 +29,7 @@ def time_distributed(call: Call, x: Value, mask: Value | None = None) -> Value:
 
 
 @layer("Wrapper", children=lambda config: {"layer": config.get("layer")})
-def wrapper(call: Call, x: Value) -> Value:
+def wrapper(call: KerasCall, x: Value) -> Value:
     """The layer inside."""
     result: Value = call.inner("layer", x)
     return result

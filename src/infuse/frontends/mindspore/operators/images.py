@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.ir.graph import Value
 
 _KINDS: Final = {
@@ -16,7 +16,7 @@ _KINDS: Final = {
 
 
 @primitive(*_KINDS)
-def resize(call: Call) -> Value:
+def resize(call: MindCall) -> Value:
     """X with its last axes resampled."""
     g, x, mode = call.g, call.value(0), _KINDS[call.name]
     if len(call.items) == 1:
@@ -57,7 +57,7 @@ _PADS: Final = {0: "zeros", 1: "border", 2: "reflection"}
 
 
 @primitive("GridSampler2D", "GridSampler3D")
-def grid_sample(call: Call) -> Value:
+def grid_sample(call: MindCall) -> Value:
     """Elements of x between its places."""
     mode, padding = _GRIDS.get(call.item(2, 0)), call.item(3, 0)
     padding = _PADS.get(padding, padding)

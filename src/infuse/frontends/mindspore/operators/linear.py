@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
 from infuse.tracing.layout import same_padding
@@ -14,21 +14,21 @@ CHANNELS_SECOND: Final = ("NCHW", "NCDHW", 0, 14)
 
 
 @primitive("MatMul", "BatchMatMul")
-def matmul(call: Call) -> Value:
+def matmul(call: MindCall) -> Value:
     """A product of matrices, of which each may be turned first."""
     g = call.g
     a, b = (_turned(call, call.value(index), bool(call.item(index + 2, False))) for index in (0, 1))
     return g("MatMul", a, b)
 
 
-def _turned(call: Call, value: Value, turned: bool) -> Value:
+def _turned(call: MindCall, value: Value, turned: bool) -> Value:
     if not turned:
         return value
     axes = list(range(value.rank))
     return call.g.permute(value, *axes[:-2], axes[-1], axes[-2])
 
 
-def check_layout(call: Call, *names: str) -> None:
+def check_layout(call: MindCall, *names: str) -> None:
     """Only images whose second axis is that of channels are known."""
     for name in names:
         layout = call.attribute(name, "NCHW")
@@ -36,7 +36,7 @@ def check_layout(call: Call, *names: str) -> None:
             raise call.unsupported(f"data format {layout!r}")
 
 
-def _spatial(call: Call, item: Any, count: int) -> list[int]:
+def _spatial(call: MindCall, item: Any, count: int) -> list[int]:
     """A number for each axis of an image, where a file may also list those before."""
     numbers = call.ints(item)
     return numbers * count if len(numbers) == 1 else numbers[-count:]
@@ -48,7 +48,7 @@ def _paired(pads: list[int]) -> tuple[int, ...]:
 
 
 def _padding(
-    call: Call, x: Value, kernel: list[int], strides: list[int], dilations: list[int]
+    call: MindCall, x: Value, kernel: list[int], strides: list[int], dilations: list[int]
 ) -> dict[str, Any]:
     """The attribute of padding of a convolution."""
     mode = call.attribute("pad_mode", "valid")
@@ -65,7 +65,7 @@ def _padding(
 
 
 @primitive("Conv2D", "Conv3D")
-def conv(call: Call) -> Value:
+def conv(call: MindCall) -> Value:
     """A convolution."""
     g, x, weight = call.g, call.value(0), call.value(1)
     count = x.rank - 2
@@ -80,20 +80,20 @@ def conv(call: Call) -> Value:
     )  # fmt: skip
 
 
-def _steps(call: Call, name: str, count: int) -> list[int]:
+def _steps(call: MindCall, name: str, count: int) -> list[int]:
     """An attribute of a number for each axis of an image, which some files have in the plural."""
     plural = call.attribute(f"{name}s", None)
     single = call.attribute(name, plural)
     return _spatial(call, single if plural is None else plural, count)
 
 
-def _groups(call: Call) -> int:
+def _groups(call: MindCall) -> int:
     groups = call.attribute("group", None)
     return int(call.attribute("groups", 1) if groups is None else groups)
 
 
 @primitive("Conv2DBackpropInput", "Conv2DTranspose", "Conv3DTranspose")
-def conv_transpose(call: Call) -> Value:
+def conv_transpose(call: MindCall) -> Value:
     """A transposed convolution, whose result has the sizes that the file gives it."""
     g, x, weight = call.g, call.value(0), call.value(1)
     check_layout(call, "format", "data_format")
@@ -135,7 +135,7 @@ def conv_transpose(call: Call) -> Value:
 
 
 @primitive("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
-def pool(call: Call) -> Value:
+def pool(call: MindCall) -> Value:
     """The greatest element or the mean of every window."""
     g, x = call.g, call.value(0)
     count = x.rank - 2
@@ -170,7 +170,7 @@ def pool(call: Call) -> Value:
 
 
 @primitive("MaxPool3DWithArgmax")
-def pool_with_places(call: Call) -> list[Any]:
+def pool_with_places(call: MindCall) -> list[Any]:
     """The greatest element of every window; where it was is not read."""
     g, x = call.g, call.value(0)
     count = x.rank - 2
@@ -186,7 +186,7 @@ def pool_with_places(call: Call) -> list[Any]:
 
 
 @primitive("AdaptiveAvgPool2D", "AdaptiveMaxPool2D")
-def adaptive_pool(call: Call) -> Any:
+def adaptive_pool(call: MindCall) -> Any:
     """The mean or the greatest element of as many windows as there are to be results."""
     average = call.name == "AdaptiveAvgPool2D"
     size = call.attribute("output_size") if average else call.item(1)
@@ -197,7 +197,7 @@ def adaptive_pool(call: Call) -> Any:
 
 
 @primitive("Im2Col")
-def im2col(call: Call) -> Value:
+def im2col(call: MindCall) -> Value:
     """Windows of an image: (batch, channels, places of a window, windows)."""
     g, x = call.g, call.value(0)
     if call.attribute("padding_mode", "CALCULATED") != "CALCULATED":

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.mindspore.calls import Call, primitive, shared
+from infuse.frontends.mindspore.calls import MindCall, primitive, shared
 from infuse.frontends.mindspore.operators.linear import check_layout
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import axis_of, handler_of
@@ -20,7 +20,7 @@ shared("Concat", "cat", "0", "1")
 
 
 @primitive("Unstack")
-def unstack(call: Call) -> list[Value]:
+def unstack(call: MindCall) -> list[Value]:
     """All elements of an axis."""
     x, g = call.value(0), call.g
     axis = axis_of(call.attribute("axis", 0), x.rank)
@@ -31,7 +31,7 @@ def unstack(call: Call) -> list[Value]:
 
 
 @primitive("Meshgrid")
-def meshgrid(call: Call) -> list[Value]:
+def meshgrid(call: MindCall) -> list[Value]:
     """Coordinates of the places of a grid."""
     indexing = {0: "ij", 1: "xy"}.get(call.item(1, 1))
     if indexing is None:
@@ -41,14 +41,12 @@ def meshgrid(call: Call) -> list[Value]:
     return list(handler(call.g, call.item(0), indexing=indexing))
 
 
-@primitive("Reshape", "View")
-def reshape(call: Call) -> Value:
-    """The elements in another shape."""
-    return call.g.shaped(call.value(0), *call.sizes(1))
+primitive("Reshape", "View")(lambda call: call.g.shaped(call.value(0), *call.sizes(1)))
+primitive("Flatten")(lambda call: call.g("Flatten", call.value(0), axis=1))
 
 
 @primitive("Transpose", "TransposeView")
-def transpose(call: Call) -> Value:
+def transpose(call: MindCall) -> Value:
     """The axes in another order."""
     x = call.value(0)
     order = [axis % max(x.rank, 1) for axis in call.ints(call.item(1))]
@@ -58,7 +56,7 @@ def transpose(call: Call) -> Value:
 
 
 @primitive("Squeeze")
-def squeeze(call: Call) -> Value:
+def squeeze(call: MindCall) -> Value:
     """X without these axes, or without all of size one."""
     x = call.value(0)
     axes = call.ints(call.item(1, []))
@@ -72,14 +70,8 @@ def _ones(x: Value) -> list[int]:
     return [axis for axis, size in enumerate(x.shape) if size == 1]
 
 
-@primitive("Flatten")
-def flatten(call: Call) -> Value:
-    """All axes but the first as one."""
-    return call.g("Flatten", call.value(0), axis=1)
-
-
 @primitive("Tile")
-def tile(call: Call) -> Value:
+def tile(call: MindCall) -> Value:
     """X several times along its axes."""
     g, x, counts = call.g, call.value(0), call.sizes(1)
     extra = len(counts) - x.rank
@@ -90,19 +82,19 @@ def tile(call: Call) -> Value:
 
 
 @primitive("BroadcastTo", "BroadcastToView", "ExpandAs")
-def broadcast_to(call: Call) -> Value:
+def broadcast_to(call: MindCall) -> Value:
     """Axes of size one repeated; -1 leaves a size as it is."""
     return call.g.expand(
         call.value(0), [1 if isinstance(n, int) and n == -1 else n for n in _sizes(call, 1)]
     )
 
 
-def _sizes(call: Call, index: int) -> list[Any]:
+def _sizes(call: MindCall, index: int) -> list[Any]:
     return [n if isinstance(n, Value) else int(n) for n in call.sizes(index)]
 
 
 @primitive("Split")
-def split(call: Call) -> list[Value]:
+def split(call: MindCall) -> list[Value]:
     """Parts of one size along an axis."""
     g, x = call.g, call.value(0)
     (axis,) = call.axes(call.item(1, 0), x.rank)
@@ -113,7 +105,7 @@ def split(call: Call) -> list[Value]:
 
 
 @primitive("StridedSlice")
-def strided_slice(call: Call) -> Value:
+def strided_slice(call: MindCall) -> Value:
     """Parts along the first axes, with masks whose bits are axes."""
     g, x = call.g, call.value(0)
     begin, end, steps = (call.sizes(i) for i in (1, 2, 3))
@@ -155,7 +147,7 @@ def strided_slice(call: Call) -> Value:
 
 
 def _limits(
-    call: Call, begin: Any, end: Any, step: Any, masked: tuple[int, int], single: bool
+    call: MindCall, begin: Any, end: Any, step: Any, masked: tuple[int, int], single: bool
 ) -> tuple[Any, Any, Any]:
     """Where the part of one axis begins and ends, as Slice counts, and its step."""
     if isinstance(step, Value):
@@ -178,7 +170,7 @@ def _limits(
 
 
 @primitive("Slice")
-def slice_(call: Call) -> Value:
+def slice_(call: MindCall) -> Value:
     """A box of x, by its first place and its sizes; -1 is all that is left."""
     g, x = call.g, call.value(0)
     begin, sizes = call.sizes(1), call.sizes(2)
@@ -191,7 +183,7 @@ def slice_(call: Call) -> Value:
 
 
 @primitive("Gather")
-def gather(call: Call) -> Value:
+def gather(call: MindCall) -> Value:
     """Parts of x by their places along an axis, for each of the first `batch_dims` axes."""
     g, x, places = call.g, call.value(0), call.value(1)
     (axis,) = call.axes(call.item(2), x.rank)
@@ -211,7 +203,7 @@ def gather(call: Call) -> Value:
 
 
 @primitive("EmbeddingLookup")
-def embedding_lookup(call: Call) -> Value:
+def embedding_lookup(call: MindCall) -> Value:
     """Rows of a table by their numbers."""
     if call.number(2, 0) != 0:
         raise call.unsupported("an offset of the numbers")
@@ -220,7 +212,7 @@ def embedding_lookup(call: Call) -> Value:
 
 
 @primitive("Unique")
-def unique(call: Call) -> list[Value]:
+def unique(call: MindCall) -> list[Value]:
     """The different elements in the order of their first places, and the number of each element."""
     call.ignore("output_is_dynamic_shape")
     elements, _, numbers, _ = call.g.several(4, "Unique", call.value(0), sorted=0)
@@ -228,13 +220,13 @@ def unique(call: Call) -> list[Value]:
 
 
 @primitive("GatherNd")
-def gather_nd(call: Call) -> Value:
+def gather_nd(call: MindCall) -> Value:
     """Parts of x by their places along its first axes."""
     return call.g("GatherND", call.value(0), call.g.cast(call.value(1), dtypes.int64))
 
 
 @primitive("ScatterNd")
-def scatter_nd(call: Call) -> Value:
+def scatter_nd(call: MindCall) -> Value:
     """Zeros to which parts are added."""
     g, updates = call.g, call.value(1)
     zeros = g.expand(g.number(0, updates.dtype), call.sizes(2))
@@ -243,7 +235,7 @@ def scatter_nd(call: Call) -> Value:
 
 
 @primitive("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterMul")
-def tensor_scatter(call: Call) -> Value:
+def tensor_scatter(call: MindCall) -> Value:
     """X with parts replaced, or with others added to them."""
     g = call.g
     reductions = {"Update": "none", "Add": "add", "Mul": "mul"}
@@ -253,7 +245,7 @@ def tensor_scatter(call: Call) -> Value:
 
 
 @primitive("TensorScatterElements")
-def tensor_scatter_elements(call: Call) -> Value:
+def tensor_scatter_elements(call: MindCall) -> Value:
     """X with elements of an axis replaced, or with others added to them."""
     g, x = call.g, call.value(0)
     (axis,) = call.axes(call.item(3, 0), x.rank)
@@ -266,7 +258,7 @@ def tensor_scatter_elements(call: Call) -> Value:
 
 
 @primitive("Scatter")
-def scatter(call: Call) -> Value:
+def scatter(call: MindCall) -> Value:
     """X with elements of an axis replaced, or with others added to them."""
     g, x, how = call.g, call.value(0), call.item(4, 0)
     (axis,) = call.axes(call.item(1), x.rank)
@@ -280,7 +272,7 @@ def scatter(call: Call) -> Value:
 
 
 @primitive("OneHot", "OneHotExt")
-def one_hot(call: Call) -> Value:
+def one_hot(call: MindCall) -> Value:
     """One number at the place that an index says, another at all others."""
     g, places = call.g, call.value(0)
     on, off = call.value(2), call.value(3)
@@ -294,7 +286,7 @@ def one_hot(call: Call) -> Value:
 
 
 @primitive("FillV2", "Fill", "FillScalar", "FillTensor", "Zeros", "Ones", "FullLike")
-def fill(call: Call) -> Value:
+def fill(call: MindCall) -> Value:
     """One number everywhere."""
     g, kind = call.g, call.name
     if kind == "Fill":
@@ -311,7 +303,7 @@ def fill(call: Call) -> Value:
 
 
 @primitive("Range", "Arange")
-def range_(call: Call) -> Value:
+def range_(call: MindCall) -> Value:
     """Numbers from one on, by steps, to before another."""
     g = call.g
     call.ignore(3, "maxlen")
@@ -319,7 +311,7 @@ def range_(call: Call) -> Value:
 
 
 @primitive("LinSpace", "LinSpaceExt")
-def lin_space(call: Call) -> Value:
+def lin_space(call: MindCall) -> Value:
     """Numbers from one to another, at equal distances."""
     g = call.g
     call.ignore(3)
@@ -329,7 +321,7 @@ def lin_space(call: Call) -> Value:
 
 
 @primitive("Eye")
-def eye(call: Call) -> Value:
+def eye(call: MindCall) -> Value:
     """Ones where the places along both axes are the same."""
     call.ignore(2)
     rows, columns = int(call.number(0)), int(call.number(1))
@@ -339,7 +331,7 @@ def eye(call: Call) -> Value:
 
 
 @primitive("Diag")
-def diag(call: Call) -> Value:
+def diag(call: MindCall) -> Value:
     """A matrix with these numbers where the places along both axes are the same."""
     g, x = call.g, call.value(0)
     if x.rank != 1:
@@ -350,7 +342,7 @@ def diag(call: Call) -> Value:
 
 
 @primitive("Pad", "PadV3", "MirrorPad")
-def pad(call: Call) -> Value:
+def pad(call: MindCall) -> Value:
     """X with elements around it."""
     g, x = call.g, call.value(0)
     mode = str(call.attribute("mode", "constant")).lower()
@@ -372,14 +364,16 @@ def pad(call: Call) -> Value:
     return g.cast(g("Pad", wide, amounts, number, g.ints(*axes), mode=mode), x.dtype)
 
 
-def _by_axis(call: Call, widths: list[int], rank: int) -> tuple[list[int], list[int], list[int]]:
+def _by_axis(
+    call: MindCall, widths: list[int], rank: int
+) -> tuple[list[int], list[int], list[int]]:
     if call.name != "PadV3":
         return widths[::2], widths[1::2], list(range(len(widths) // 2))
     half = len(widths) // 2
     return widths[:half], widths[half:], [rank - 1 - i for i in range(half)]
 
 
-def _mirrored(call: Call, x: Value, rows: list[tuple[int, int, int]]) -> Value:
+def _mirrored(call: MindCall, x: Value, rows: list[tuple[int, int, int]]) -> Value:
     """X with its reflection around it, the edges twice."""
     g = call.g
     for axis, before, after in rows:
@@ -392,7 +386,7 @@ def _mirrored(call: Call, x: Value, rows: list[tuple[int, int, int]]) -> Value:
 
 
 @primitive("SpaceToDepth", "DepthToSpace")
-def blocks(call: Call) -> Value:
+def blocks(call: MindCall) -> Value:
     """Places of blocks as channels, or the other way round."""
     check_layout(call, "format", "data_format")
     size = call.ints(call.attribute("block_size"))[0]

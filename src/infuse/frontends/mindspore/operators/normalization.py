@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from infuse.errors import ModelFileError
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
 
 
 @primitive("BatchNorm", "FusedBatchNorm", "BatchNormWithActivation")
-def batch_norm(call: Call) -> list[Any]:
+def batch_norm(call: MindCall) -> list[Any]:
     """Normalization by stored statistics of each channel; no other result is read."""
     g = call.g
     x, scale, bias, mean, variance = (call.value(i) for i in range(5))
@@ -29,7 +29,7 @@ def batch_norm(call: Call) -> list[Any]:
 
 
 @primitive("LayerNorm", "LayerNormV3")
-def layer_norm(call: Call) -> list[Any]:
+def layer_norm(call: MindCall) -> list[Any]:
     """Normalization over the last axes; the mean and the spread are not read."""
     g, x, scale, bias = call.g, call.value(0), call.value(1), call.value(2)
     norm, params = (int(call.number(i, 1)) % max(x.rank, 1) for i in (3, 4))
@@ -48,7 +48,7 @@ def layer_norm(call: Call) -> list[Any]:
 
 
 @primitive("GroupNorm")
-def group_norm(call: Call) -> list[Any]:
+def group_norm(call: MindCall) -> list[Any]:
     """Normalization over groups of channels; the mean and the spread are not read."""
     handler = handler_of("aten.group_norm")
     assert handler is not None
@@ -57,7 +57,7 @@ def group_norm(call: Call) -> list[Any]:
 
 
 @primitive("RmsNorm")
-def rms_norm(call: Call) -> list[Any]:
+def rms_norm(call: MindCall) -> list[Any]:
     """X by the root of the mean of its squares along the last axes."""
     g, x, scale = call.g, call.value(0), call.value(1)
     axes = range(x.rank - scale.rank, x.rank)
@@ -67,7 +67,7 @@ def rms_norm(call: Call) -> list[Any]:
 
 
 @primitive("LRN")
-def local_response(call: Call) -> Value:
+def local_response(call: MindCall) -> Value:
     """X by the squares of the channels around."""
     g, x = call.g, call.value(0)
     if call.attribute("norm_region", "ACROSS_CHANNELS") != "ACROSS_CHANNELS":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from infuse.frontends.mindspore.calls import Call, primitive, shared
+from infuse.frontends.mindspore.calls import MindCall, primitive, shared
 from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
@@ -17,7 +17,7 @@ _ROUNDING: Final = {1: "trunc", 2: "floor"}
 
 
 @primitive("DivMod", "DivMods")
-def div_mod(call: Call) -> Value:
+def div_mod(call: MindCall) -> Value:
     """The quotient, rounded as a number says."""
     handler, mode = handler_of("aten.div"), call.item(2, None)
     if mode is not None and mode not in _ROUNDING:
@@ -29,7 +29,7 @@ def div_mod(call: Call) -> Value:
 
 
 @primitive("GeLU", "GeluExt")
-def gelu(call: Call) -> Value:
+def gelu(call: MindCall) -> Value:
     """GELU, by way of tanh unless it is the newer form without."""
     how = 1 if call.name == "GeLU" else call.item(1, 0)
     if how not in (0, 1):
@@ -38,7 +38,7 @@ def gelu(call: Call) -> Value:
 
 
 @primitive("Log")
-def log(call: Call) -> Value:
+def log(call: MindCall) -> Value:
     """The natural logarithm."""
     base, scale, shift = (call.attribute(*row) for row in _LOGARITHM.items())
     if base not in (-1, math.e) or scale != 1 or shift != 0:
@@ -50,26 +50,19 @@ _LOGARITHM: Final = {"base": -1.0, "scale": 1.0, "shift": 0.0}
 
 
 @primitive("FastGeLU")
-def fast_gelu(call: Call) -> Value:
+def fast_gelu(call: MindCall) -> Value:
     """GELU by way of a sigmoid: x / (1 + exp(-1.702 · x))."""
     g, x = call.g, call.value(0)
     return g("Mul", x, g("Sigmoid", g("Mul", x, 1.702)))
 
 
-@primitive("Elu")
-def elu(call: Call) -> Value:
-    """Exp(x) - 1 below 0."""
-    return call.g("Elu", call.value(0), alpha=float(call.number(1, 1.0)))
-
-
-@primitive("CeLU")
-def celu(call: Call) -> Value:
-    """Alpha · (exp(x / alpha) - 1) below 0."""
-    return call.g("Celu", call.value(0), alpha=float(call.number(1, 1.0)))
+primitive("Elu")(lambda call: call.g("Elu", call.value(0), alpha=float(call.number(1, 1.0))))
+primitive("CeLU")(lambda call: call.g("Celu", call.value(0), alpha=float(call.number(1, 1.0))))
+primitive("Softplus", "Softsign")(lambda call: call.g(call.name, call.value(0)))
 
 
 @primitive("PReLU")
-def prelu(call: Call) -> Value:
+def prelu(call: MindCall) -> Value:
     """X times the weight of its channel below 0."""
     g, x, weight = call.g, call.value(0), call.value(1)
     if weight.rank == 1 and x.rank > 2:
@@ -77,14 +70,8 @@ def prelu(call: Call) -> Value:
     return g("PRelu", x, weight)
 
 
-@primitive("Softplus", "Softsign")
-def soft(call: Call) -> Value:
-    """Log(exp(x) + 1), or x / (1 + |x|)."""
-    return call.g(call.name, call.value(0))
-
-
 @primitive("Softmax", "LogSoftmax")
-def softmax(call: Call) -> Value:
+def softmax(call: MindCall) -> Value:
     """Exponentials by their sum along an axis, or the logarithms of that."""
     x = call.value(0)
     (axis,) = call.ints(call.item(1, -1), 1)
@@ -92,7 +79,7 @@ def softmax(call: Call) -> Value:
 
 
 @primitive("BiasAdd")
-def bias_add(call: Call) -> Value:
+def bias_add(call: MindCall) -> Value:
     """X + a number for each channel, which is the second axis, or the last of NHWC."""
     g, x, bias = call.g, call.value(0), call.value(1)
     layout = call.item(2, 0)
@@ -104,7 +91,7 @@ def bias_add(call: Call) -> Value:
 
 
 @primitive("AddN", "AccumulateNV2")
-def add_n(call: Call) -> Value:
+def add_n(call: MindCall) -> Value:
     """The sum of several tensors."""
     first, *rest = call.values()
     for value in rest:
@@ -113,7 +100,7 @@ def add_n(call: Call) -> Value:
 
 
 @primitive("SquaredDifference")
-def squared_difference(call: Call) -> Value:
+def squared_difference(call: MindCall) -> Value:
     """(x - y)²."""
     g = call.g
     difference = g("Sub", *g.tensors(call.item(0), call.item(1), dtype=g.dtype))
@@ -121,7 +108,7 @@ def squared_difference(call: Call) -> Value:
 
 
 @primitive("Xlogy", "DivNoNan")
-def zero_first(call: Call) -> Value:
+def zero_first(call: MindCall) -> Value:
     """X · log(y), 0 where x is 0; or x / y, 0 where y is 0."""
     g = call.g
     x, y = g.tensors(call.item(0), call.item(1), dtype=g.dtype)
@@ -133,7 +120,7 @@ def zero_first(call: Call) -> Value:
 
 
 @primitive("Round")
-def round_(call: Call) -> Value:
+def round_(call: MindCall) -> Value:
     """The nearest whole number, even ones where two are as near."""
     x, decimals = call.value(0), call.number(1, 0)
     if decimals:
@@ -142,7 +129,7 @@ def round_(call: Call) -> Value:
 
 
 @primitive("Dropout", "DropoutExt", "Dropout2D", "Dropout3D")
-def dropout(call: Call) -> list[Any]:
+def dropout(call: MindCall) -> list[Any]:
     """X itself where nothing is dropped; the mask is not read."""
     x = call.value(0)
     call.ignore("seed0", "seed1", "Seed0", "Seed1", 2, 3)

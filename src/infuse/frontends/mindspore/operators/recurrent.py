@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
 
@@ -12,7 +12,7 @@ _GATES: Final = 4
 
 
 @primitive("LSTM")
-def lstm(call: Call) -> list[Any]:
+def lstm(call: MindCall) -> list[Any]:
     """LSTM over x (length, batch, size), of weights that lie one after the other: of every layer
     and direction those of x, those of the state, and the sums of both biases.
     """

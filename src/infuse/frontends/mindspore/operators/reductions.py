@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
 
@@ -13,7 +13,7 @@ _KINDS: Final = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReducePro
 
 
 @primitive(*_KINDS)
-def reduce_(call: Call) -> Value:
+def reduce_(call: MindCall) -> Value:
     """A reduction over axes: all for an empty list, unless `skip_mode` says none."""
     g, x = call.g, call.value(0)
     axis, keep, skips = call.item(1, []), call.item(2, False), call.item(3, False)
@@ -28,7 +28,7 @@ def reduce_(call: Call) -> Value:
 
 
 @primitive("Argmax", "Argmin")
-def arg(call: Call) -> Value:
+def arg(call: MindCall) -> Value:
     """The place of the first extreme of an axis."""
     g, x = call.g, call.value(0)
     call.ignore(2)
@@ -38,7 +38,7 @@ def arg(call: Call) -> Value:
 
 
 @primitive("ArgMaxWithValue", "ArgMinWithValue")
-def arg_with_value(call: Call) -> list[Value]:
+def arg_with_value(call: MindCall) -> list[Value]:
     """The place of the first extreme of an axis, and the extreme."""
     g, x = call.g, call.value(0)
     (axis,) = call.axes(call.item(1, 0), x.rank)
@@ -48,7 +48,7 @@ def arg_with_value(call: Call) -> list[Value]:
 
 
 @primitive("CumSum", "CumProd")
-def cumsum(call: Call) -> Value:
+def cumsum(call: MindCall) -> Value:
     """Sums or products of the elements so far."""
     g, x = call.g, call.value(0)
     options = {
@@ -58,7 +58,7 @@ def cumsum(call: Call) -> Value:
 
 
 @primitive("ReduceStd")
-def reduce_std(call: Call) -> list[Any]:
+def reduce_std(call: MindCall) -> list[Any]:
     """The standard deviation and the mean along axes."""
     x = call.value(0)
     unbiased, keep = bool(call.item(2, True)), bool(call.item(3, False))
@@ -70,7 +70,7 @@ def reduce_std(call: Call) -> list[Any]:
 
 
 @primitive("TopK")
-def top_k(call: Call) -> list[Value]:
+def top_k(call: MindCall) -> list[Value]:
     """The greatest elements of the last axis and their places."""
     g, (count,) = call.g, call.sizes(1)
     call.ignore("sorted")
@@ -78,7 +78,7 @@ def top_k(call: Call) -> list[Value]:
 
 
 @primitive("Sort")
-def sort(call: Call) -> list[Value]:
+def sort(call: MindCall) -> list[Value]:
     """Elements of an axis in order, and their places before."""
     g, x = call.g, call.value(0)
     (axis,) = call.axes(call.attribute("axis"), x.rank)
@@ -87,7 +87,7 @@ def sort(call: Call) -> list[Value]:
 
 
 @primitive("L2Normalize")
-def l2_normalize(call: Call) -> Value:
+def l2_normalize(call: MindCall) -> Value:
     """X by its length along axes."""
     g, x = call.g, call.value(0)
     axes = call.axes(call.attribute("axis"), x.rank)
@@ -96,7 +96,7 @@ def l2_normalize(call: Call) -> Value:
 
 
 @primitive("LpNorm", "LpNormV2")
-def lp_norm(call: Call) -> Value:
+def lp_norm(call: MindCall) -> Value:
     """The length of vectors along axes."""
     g, x = call.g, call.value(0)
     older = call.name == "LpNorm"

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.calls import MindCall, primitive
 from infuse.frontends.mindspore.items import describe
 from infuse.ir.graph import Value
 
 
 @primitive("MakeTuple", "MakeList", "make_list", "make_tuple")
-def make_tuple(call: Call) -> list[Any]:
+def make_tuple(call: MindCall) -> list[Any]:
     """All operands as one."""
     return [call.item(index) for index in range(len(call.items))]
 
 
 @primitive("TupleGetItem", "ListGetItem", "RealTupleGetItem", "tuple_getitem", "list_getitem")
-def tuple_get_item(call: Call) -> Any:
+def tuple_get_item(call: MindCall) -> Any:
     """One item of a tuple."""
     listed, index = call.item(0), call.number(1)
     if not isinstance(listed, list):
@@ -29,20 +29,13 @@ def tuple_get_item(call: Call) -> Any:
     return listed[index]
 
 
-@primitive("Shape", "DynamicShape", "TensorShape")
-def shape(call: Call) -> Any:
-    """The sizes of a tensor: numbers, and scalars that are read off it; one tensor for some."""
-    return call.g.sizes_of(call.value(0))
-
-
-@primitive("Rank")
-def rank(call: Call) -> int:
-    """The number of axes."""
-    return call.value(0).rank
+primitive("Shape", "DynamicShape", "TensorShape")(lambda call: call.g.sizes_of(call.value(0)))
+primitive("Rank")(lambda call: call.value(0).rank)
+primitive("TensorToTuple", "TensorToList")(lambda call: list(call.listed(call.value(0))))
 
 
 @primitive("Size")
-def size(call: Call) -> Any:
+def size(call: MindCall) -> Any:
     """The number of elements."""
     total: Any = 1
     for count in call.g.sizes_of(call.value(0)):
@@ -51,7 +44,7 @@ def size(call: Call) -> Any:
 
 
 @primitive("Cast", "ToDtype", "ScalarToTensor", "ScalarCast")
-def cast(call: Call) -> Any:
+def cast(call: MindCall) -> Any:
     """A tensor or number in another element type."""
     call.ignore(2, 3, "SrcT", "DstT")
     item, number = call.item(0), call.item(1, None)
@@ -64,7 +57,7 @@ def cast(call: Call) -> Any:
 
 
 @primitive("TupleToTensor", "ListToTensor", "MakeTensor")
-def tuple_to_tensor(call: Call) -> Value:
+def tuple_to_tensor(call: MindCall) -> Value:
     """Numbers as a tensor of one axis."""
     g, dtype = call.g, call.g.dtype
     call.ignore(1)
@@ -75,9 +68,3 @@ def tuple_to_tensor(call: Call) -> Value:
         return g.constant(np.array(items, dtype.numpy))
     parts = [g.shaped(g.tensor(item, dtype), 1) for item in items]
     return parts[0] if len(parts) == 1 else g("Concat", *parts, axis=0)
-
-
-@primitive("TensorToTuple", "TensorToList")
-def tensor_to_tuple(call: Call) -> list[Any]:
-    """The numbers of a tensor of one axis."""
-    return list(call.listed(call.value(0)))

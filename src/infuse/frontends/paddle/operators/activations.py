@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 
 
@@ -13,7 +13,7 @@ def _with(name: str, kind: str, **attributes: tuple[str, Any]) -> None:
     """An activation whose attributes are numbers under other names, with defaults."""
 
     @operator(name)
-    def build(call: Call) -> Value:
+    def build(call: PaddleCall) -> Value:
         numbers = {to: call.attribute(of, default) for to, (of, default) in attributes.items()}
         return call.g(kind, call("x"), **numbers)
 
@@ -30,7 +30,7 @@ _with("swish", "Swish", alpha=("beta", 1.0))
 
 
 @operator("relu6")
-def relu6(call: Call) -> Value:
+def relu6(call: PaddleCall) -> Value:
     """Elements from 0 to 6."""
     x = call("x")
     high = call.g.number(float(call.attribute("threshold", 6.0)), x.dtype)
@@ -38,7 +38,7 @@ def relu6(call: Call) -> Value:
 
 
 @operator("hardtanh")
-def hardtanh(call: Call) -> Value:
+def hardtanh(call: PaddleCall) -> Value:
     """Elements within limits."""
     x = call("x")
     limits = (float(call.attribute(n, d)) for n, d in (("t_min", 0.0), ("t_max", 24.0)))
@@ -46,7 +46,7 @@ def hardtanh(call: Call) -> Value:
 
 
 @operator("hardswish")
-def hardswish(call: Call) -> Value:
+def hardswish(call: PaddleCall) -> Value:
     """X · clip(x + offset, 0, threshold) / scale."""
     g, x = call.g, call("x")
     offset, threshold, divisor = (
@@ -60,14 +60,14 @@ def hardswish(call: Call) -> Value:
 
 
 @operator("gelu")
-def gelu(call: Call) -> Value:
+def gelu(call: PaddleCall) -> Value:
     """The Gaussian error linear unit."""
     tanh = bool(call.attribute("approximate", False))
     return call.g("Gelu", call("x"), approximate="tanh" if tanh else "none")
 
 
 @operator("mish")
-def mish(call: Call) -> Value:
+def mish(call: PaddleCall) -> Value:
     """X · tanh(softplus(x)); above the threshold both forms are one."""
     call.require("threshold", 20.0)
     call.require("lambda", 20.0)
@@ -75,7 +75,7 @@ def mish(call: Call) -> Value:
 
 
 @operator("softplus")
-def softplus(call: Call) -> Value:
+def softplus(call: PaddleCall) -> Value:
     """Log(1 + exp(beta x)) / beta, and x itself beyond a threshold."""
     g, x = call.g, call("x")
     beta, threshold = (float(call.attribute(n, d)) for n, d in (("beta", 1.0), ("threshold", 20.0)))
@@ -85,7 +85,7 @@ def softplus(call: Call) -> Value:
 
 
 @operator("hardshrink")
-def hardshrink(call: Call) -> Value:
+def hardshrink(call: PaddleCall) -> Value:
     """Zero near zero, but not at the threshold itself."""
     g, x = call.g, call("x")
     near = g("Less", g("Abs", x), float(call.attribute("threshold", 0.5)))
@@ -93,7 +93,7 @@ def hardshrink(call: Call) -> Value:
 
 
 @operator("softshrink")
-def softshrink(call: Call) -> Value:
+def softshrink(call: PaddleCall) -> Value:
     """Zero near zero, all else closer by as much; NaN of what is not finite, as Paddle multiplies
     by 0 and 1.
     """
@@ -105,7 +105,7 @@ def softshrink(call: Call) -> Value:
 
 
 @operator("thresholded_relu")
-def thresholded_relu(call: Call) -> Value:
+def thresholded_relu(call: PaddleCall) -> Value:
     """Elements above a threshold, and a value for all others; NaN of -∞, as Paddle multiplies by 0
     and 1.
     """
@@ -117,14 +117,14 @@ def thresholded_relu(call: Call) -> Value:
 
 
 @operator("stanh")
-def stanh(call: Call) -> Value:
+def stanh(call: PaddleCall) -> Value:
     """B · tanh(a · x)."""
     inner = call.g("Mul", call("x"), float(call.attribute("scale_a", 0.67)))
     return call.g("Mul", call.g("Tanh", inner), float(call.attribute("scale_b", 1.7159)))
 
 
 @operator("logit")
-def logit(call: Call) -> Value:
+def logit(call: PaddleCall) -> Value:
     """Log(x / (1 - x)), of elements brought into (eps, 1 - eps)."""
     g, x = call.g, call("x")
     eps = float(call.attribute("eps", 1e-6))
@@ -134,7 +134,7 @@ def logit(call: Call) -> Value:
 
 
 @operator("prelu")
-def prelu(call: Call) -> Value:
+def prelu(call: PaddleCall) -> Value:
     """X, and alpha · x below zero; alpha is for all, a channel or an element."""
     g, x, alpha = call.g, call("x"), call("alpha")
     mode, last = call.attribute("mode", "all"), call.attribute("data_format", "NCHW") == "NHWC"
@@ -150,7 +150,7 @@ def prelu(call: Call) -> Value:
 
 
 @operator("maxout")
-def maxout(call: Call) -> Value:
+def maxout(call: PaddleCall) -> Value:
     """The largest of the channels of a group."""
     g, x = call.g, call("x")
     axis, groups = front(int(call.attribute("axis", 1)), x.rank), int(call.attribute("groups", 1))
@@ -160,7 +160,7 @@ def maxout(call: Call) -> Value:
 
 
 @operator("label_smooth")
-def label_smooth(call: Call) -> Value:
+def label_smooth(call: PaddleCall) -> Value:
     """(1 - epsilon) · label + epsilon · prior, which is uniform where it is not there."""
     g, x = call.g, call("label")
     epsilon = float(call.attribute("epsilon", 0.0))
@@ -174,7 +174,7 @@ def label_smooth(call: Call) -> Value:
 
 
 @operator("bce_loss")
-def bce_loss(call: Call) -> Value:
+def bce_loss(call: PaddleCall) -> Value:
     """The binary cross entropy, with logarithms from -100 on."""
     g, x, label = call.g, call("input"), call("label")
     one = g.number(1, x.dtype)

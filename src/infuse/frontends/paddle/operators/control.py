@@ -6,27 +6,18 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.paddle.calls import Call, operator
-from infuse.frontends.paddle.program import Reference, Region
+from infuse.frontends.paddle.calls import PaddleCall, operator
+from infuse.frontends.paddle.program import PaddleRegion, Reference
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Item
 from infuse.tracing.loops import Body, branch, repeat, truth
 
-
-@operator("builtin.combine")
-def combine(call: Call) -> list[Value]:
-    """Tensors as a list."""
-    return call.tensors("x")
+operator("builtin.combine")(lambda call: call.tensors("x"))
+operator("builtin.split")(lambda call: (call.tensors("x"),))
 
 
-@operator("builtin.split")
-def split(call: Call) -> tuple[list[Value]]:
-    """The tensors of a list."""
-    return (call.tensors("x"),)
-
-
-def _region(call: Call, number: int) -> Region:
+def _region(call: PaddleCall, number: int) -> PaddleRegion:
     if number >= len(call.operator.regions):
         raise ModelFileError(f"it has {len(call.operator.regions)} regions")
     return call.operator.regions[number]
@@ -37,7 +28,7 @@ def _tensors(items: Sequence[Item]) -> list[Value]:
 
 
 @operator("if")
-def if_(call: Call) -> list[Value]:
+def if_(call: PaddleCall) -> list[Value]:
     """The results of one region where a condition holds, else of another."""
     condition = truth(call.g, call("x"))
 
@@ -54,7 +45,7 @@ def if_(call: Call) -> list[Value]:
 
 
 @operator("while")
-def while_(call: Call) -> list[Value] | None:
+def while_(call: PaddleCall) -> list[Value] | None:
     """What a region makes of tensors again and again, while a condition holds."""
     if call.has("Condition"):
         _older_while(call)
@@ -70,7 +61,7 @@ def while_(call: Call) -> list[Value] | None:
     return _tensors(_repeated(call, [condition, *values], 0, build))[1:]
 
 
-def _repeated(call: Call, start: Sequence[Value], condition: int, build: Body) -> list[Item]:
+def _repeated(call: PaddleCall, start: Sequence[Value], condition: int, build: Body) -> list[Item]:
     """All states after a loop; one of them says whether it goes on."""
 
     def going(g: Importer, items: list[Item]) -> list[Item]:
@@ -82,7 +73,7 @@ def _repeated(call: Call, start: Sequence[Value], condition: int, build: Body) -
 # -- programs before PIR ---------------------------------------------------------------------------
 
 
-def _written(region: Region) -> list[Reference]:
+def _written(region: PaddleRegion) -> list[Reference]:
     """What a region writes, in order, once each."""
     names = [
         reference
@@ -93,7 +84,7 @@ def _written(region: Region) -> list[Reference]:
     return list(dict.fromkeys(names))
 
 
-def _older_while(call: Call) -> None:
+def _older_while(call: PaddleCall) -> None:
     region = _region(call, 0)
     (condition,) = call.operator.operands["Condition"]
     states = [name for name in _written(region) if call.scope.defined(name)]
@@ -112,7 +103,7 @@ def _older_while(call: Call) -> None:
 
 
 @operator("conditional_block")
-def conditional_block(call: Call) -> None:
+def conditional_block(call: PaddleCall) -> None:
     """A region whose results are there where a condition holds: `select_input` chooses among them;
     those that were there before keep their values where it does not hold.
     """
@@ -138,7 +129,7 @@ def conditional_block(call: Call) -> None:
 
 
 @operator("select_input")
-def select_input(call: Call) -> None:
+def select_input(call: PaddleCall) -> None:
     """The results of one of the regions of which `conditional_block` told; all operators of one
     mask that follow each other are one If.
     """

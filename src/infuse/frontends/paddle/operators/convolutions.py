@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
@@ -16,7 +16,7 @@ _LAYOUTS = {"NCL": 0, "NCW": 0, "NCHW": 0, "NCDHW": 0, "AnyLayout": 0, "ANYLAYOU
 }  # fmt: skip
 
 
-def channels_last(call: Call) -> bool:
+def channels_last(call: PaddleCall) -> bool:
     """Whether the channels are the last axis of images."""
     layout = call.attribute("data_format", "NCHW")
     if layout not in _LAYOUTS:
@@ -24,20 +24,20 @@ def channels_last(call: Call) -> bool:
     return bool(_LAYOUTS[layout])
 
 
-def image(call: Call, name: str) -> Value:
+def image(call: PaddleCall, name: str) -> Value:
     """An operand with its channels behind the batch."""
     x = call(name)
     return call.g.permute(x, *TO_CHANNELS[x.rank]) if channels_last(call) and x.rank > 2 else x
 
 
-def as_image(call: Call, value: Value) -> Value:
+def as_image(call: PaddleCall, value: Value) -> Value:
     """A result in the layout that the operator has."""
     if channels_last(call) and value.rank > 2:
         return call.g.permute(value, *FROM_CHANNELS[value.rank])
     return value
 
 
-def several(call: Call, name: str, count: int, default: int) -> tuple[int, ...]:
+def several(call: PaddleCall, name: str, count: int, default: int) -> tuple[int, ...]:
     """As many numbers as there are sizes of an image."""
     numbers = call.ints(name, [default] * count)
     if len(numbers) == 1:
@@ -47,7 +47,7 @@ def several(call: Call, name: str, count: int, default: int) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def pads_of(call: Call, count: int) -> tuple[int, ...]:
+def pads_of(call: PaddleCall, count: int) -> tuple[int, ...]:
     """The padding before all axes, then after them."""
     numbers = call.ints("paddings", [0] * count)
     if len(numbers) == 2 * count:
@@ -58,7 +58,7 @@ def pads_of(call: Call, count: int) -> tuple[int, ...]:
 
 
 def padding(
-    call: Call, sizes: Sequence[Dim], extents: Sequence[int], strides: Sequence[int]
+    call: PaddleCall, sizes: Sequence[Dim], extents: Sequence[int], strides: Sequence[int]
 ) -> dict[str, Any]:
     """The attribute that pads windows of these extents."""
     algorithm, explicit = call.attribute("padding_algorithm", "EXPLICIT"), pads_of(call, len(sizes))
@@ -72,7 +72,7 @@ def padding(
 
 
 @operator("conv2d", "conv3d", "depthwise_conv2d")
-def convolution(call: Call) -> Value:
+def convolution(call: PaddleCall) -> Value:
     """A convolution over two or three sizes; depthwise ones say so by their groups."""
     x, w = image(call, "input"), call("filter")
     count = x.rank - 2
@@ -97,7 +97,7 @@ def convolution(call: Call) -> Value:
 
 
 @operator("conv2d_transpose", "conv3d_transpose", "depthwise_conv2d_transpose")
-def transposed_convolution(call: Call) -> Value:
+def transposed_convolution(call: PaddleCall) -> Value:
     """A transposed convolution; an output size adds rows behind."""
     x, w = image(call, "x"), call("filter")
     count = x.rank - 2
@@ -141,7 +141,7 @@ def _fixed(size: Dim) -> int:
 
 
 @operator("deformable_conv")
-def deformable_convolution(call: Call) -> Value:
+def deformable_convolution(call: PaddleCall) -> Value:
     """A convolution whose places are moved by offsets, and weighed by a mask."""
     x, w = call("x"), call("filter")
     return call.g(

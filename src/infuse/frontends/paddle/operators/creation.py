@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.ir.graph import Value
 
 _SMALL: Final = 1 << 12
@@ -19,7 +19,7 @@ _STORED: Final = ("values", "fp32_values", "int32_values", "int64_values", "bool
                   "fp64_values", "int8_values")  # fmt: skip
 
 
-def filled(call: Call, shape: Value, value: Value) -> Value:
+def filled(call: PaddleCall, shape: Value, value: Value) -> Value:
     """A tensor of one element again and again."""
     sizes = shape.const
     if sizes is None or value.const is None:
@@ -42,7 +42,7 @@ def _number(text: Any) -> Any:
 
 
 @operator("full")
-def full(call: Call) -> Value:
+def full(call: PaddleCall) -> Value:
     """A tensor of one element again and again."""
     dtype = call.dtype() or dtypes.float32
     text, value = call.attribute("str_value", ""), call.attribute("value", 0.0)
@@ -57,39 +57,39 @@ def full(call: Call) -> Value:
 
 
 @operator("full_int_array")
-def full_int_array(call: Call) -> Value:
+def full_int_array(call: PaddleCall) -> Value:
     """A list of integers."""
     dtype = call.dtype() or dtypes.int64
     return call.g.constant(np.array(call.attribute("value", []), dtype.numpy))
 
 
 @operator("full_with_tensor")
-def full_with_tensor(call: Call) -> Value:
+def full_with_tensor(call: PaddleCall) -> Value:
     """A tensor of one element, which is an operand, again and again."""
     value = call("value")
     value = call.g.cast(value, call.dtype() or value.dtype)
     return filled(call, call.listed("shape", []), call.g.reshape(value))
 
 
-def _like(call: Call, x: Value, number: Any) -> Value:
+def _like(call: PaddleCall, x: Value, number: Any) -> Value:
     dtype = call.dtype() or x.dtype
     return call.g("Expand", call.g.number(number, dtype), call.g("Shape", x))
 
 
 @operator("full_like")
-def full_like(call: Call) -> Value:
+def full_like(call: PaddleCall) -> Value:
     """A tensor of the same shape, of one element."""
     return _like(call, call("x"), call.number("value", 0.0))
 
 
 @operator("zeros_like", "ones_like")
-def zeros_like(call: Call) -> Value:
+def zeros_like(call: PaddleCall) -> Value:
     """A tensor of the same shape, of zeros or ones."""
     return _like(call, call("x"), int(call.operator.name == "ones_like"))
 
 
 @operator("full_batch_size_like")
-def full_batch_size_like(call: Call) -> Value:
+def full_batch_size_like(call: PaddleCall) -> Value:
     """A tensor of one element, with one size of another tensor."""
     g, x = call.g, call("input")
     sizes: list[Any] = list(call.ints("shape"))
@@ -101,7 +101,7 @@ def full_batch_size_like(call: Call) -> Value:
 
 
 @operator("eye")
-def eye(call: Call) -> Value:
+def eye(call: PaddleCall) -> Value:
     """Ones on the diagonal."""
     rows, columns = call.integer("num_rows"), call.integer("num_columns", -1)
     columns = rows if columns < 0 else columns
@@ -112,7 +112,7 @@ def eye(call: Call) -> Value:
 
 
 @operator("assign_value")
-def assign_value(call: Call) -> Value:
+def assign_value(call: PaddleCall) -> Value:
     """The elements that stand in the program."""
     lists: list[list[Any]] = [call.attribute(name, []) for name in _STORED]
     shape, dtype = call.ints("shape", []), call.dtype()
@@ -123,18 +123,15 @@ def assign_value(call: Call) -> Value:
 
 
 @operator("shape", "shape64")
-def shape_(call: Call) -> Value:
+def shape_(call: PaddleCall) -> Value:
     """The sizes of a tensor."""
     return call.g.cast(call.g("Shape", call("input")), call.dtype() or dtypes.int64)
 
 
-@operator("numel")
-def numel(call: Call) -> Value:
-    """The number of elements."""
-    return call.g("Size", call("x"))
+operator("numel")(lambda call: call.g("Size", call("x")))
 
 
-def _ends(call: Call, names: tuple[str, ...], dtype: DType) -> list[Value]:
+def _ends(call: PaddleCall, names: tuple[str, ...], dtype: DType) -> list[Value]:
     """Numbers in operands or attributes as scalars."""
     g = call.g
     return [
@@ -146,7 +143,7 @@ def _ends(call: Call, names: tuple[str, ...], dtype: DType) -> list[Value]:
 
 
 @operator("arange")
-def arange(call: Call) -> Value:
+def arange(call: PaddleCall) -> Value:
     """Numbers from one to another in steps."""
     names = ("start", "end", "step")
     dtype = call.dtype() or (call("start").dtype if call.has("start") else dtypes.int64)
@@ -154,7 +151,7 @@ def arange(call: Call) -> Value:
 
 
 @operator("linspace")
-def linspace(call: Call) -> Value:
+def linspace(call: PaddleCall) -> Value:
     """A number of places between two, with both."""
     start, stop, count = call.number("start"), call.number("stop"), call.integer("number")
     if not 0 < count <= 1 << 24:

@@ -6,11 +6,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.ir.graph import Value
 
 
-def _grid(call: Call, x: Value) -> tuple[int, int]:
+def _grid(call: PaddleCall, x: Value) -> tuple[int, int]:
     height, width = x.shape[2:]
     if not isinstance(height, int) or not isinstance(width, int):
         raise call.unsupported("an image whose size is not fixed")
@@ -20,7 +20,7 @@ def _grid(call: Call, x: Value) -> tuple[int, int]:
 
 
 @operator("yolo_box")
-def yolo_box(call: Call) -> tuple[Value, Value]:
+def yolo_box(call: PaddleCall) -> tuple[Value, Value]:
     """Boxes and scores of cells; both are zero where no object is likely enough."""
     g, x, size = call.g, call("x"), call("img_size")
     anchors, classes = call.ints("anchors"), int(call.attribute("class_num"))
@@ -59,7 +59,7 @@ def yolo_box(call: Call) -> tuple[Value, Value]:
     return made[0], made[1]
 
 
-def _ratios(call: Call) -> list[float]:
+def _ratios(call: PaddleCall) -> list[float]:
     ratios = [1.0]
     for ratio in call.attribute("aspect_ratios", []):
         if any(abs(ratio - other) < 1e-6 for other in ratios):
@@ -69,7 +69,7 @@ def _ratios(call: Call) -> list[float]:
     return ratios
 
 
-def _sides(call: Call) -> list[tuple[float, float]]:
+def _sides(call: PaddleCall) -> list[tuple[float, float]]:
     """Half the width and the height of the boxes of each cell."""
     ratios, least = _ratios(call), call.attribute("min_sizes", [])
     most, first = call.attribute("max_sizes", []), call.attribute("min_max_aspect_ratios_order")
@@ -86,7 +86,7 @@ def _sides(call: Call) -> list[tuple[float, float]]:
 
 
 @operator("prior_box")
-def prior_box(call: Call) -> tuple[Value, Value]:
+def prior_box(call: PaddleCall) -> tuple[Value, Value]:
     """The boxes of the cells of an image, as parts of it, and their variances."""
     height, width = _grid(call, call("input"))
     whole = _grid(call, call("image"))
@@ -113,7 +113,7 @@ def prior_box(call: Call) -> tuple[Value, Value]:
 
 
 @operator("box_coder")
-def box_coder(call: Call) -> Value:
+def box_coder(call: PaddleCall) -> Value:
     """Boxes out of their differences from priors."""
     g, prior, target = call.g, call("prior_box"), call("target_box")
     if str(call.attribute("code_type", "encode_center_size")).lower() != "decode_center_size":

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.convolutions import as_image, image, pads_of, several
 from infuse.ir.graph import Value
 
@@ -18,7 +18,7 @@ _MODES: Final = {
 }  # fmt: skip
 
 
-def _coordinates(call: Call, mode: str) -> dict[str, Any]:
+def _coordinates(call: PaddleCall, mode: str) -> dict[str, Any]:
     corners = bool(call.attribute("align_corners", True))
     whole = int(call.attribute("align_mode", 1)) == 1
     if mode == "nearest":
@@ -37,7 +37,7 @@ def _coordinates(call: Call, mode: str) -> dict[str, Any]:
 @operator(
     "nearest_interp", "linear_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"
 )
-def interpolate(call: Call) -> Value:
+def interpolate(call: PaddleCall) -> Value:
     """Images of another size, which is an operand, or follows from scales, or is an attribute."""
     g, x = call.g, image(call, "x")
     name = call.operator.name.removesuffix("_interp")
@@ -70,14 +70,14 @@ def interpolate(call: Call) -> Value:
 
 
 @operator("pixel_shuffle")
-def pixel_shuffle(call: Call) -> Value:
+def pixel_shuffle(call: PaddleCall) -> Value:
     """Channels as pixels of larger images."""
     factor = int(call.attribute("upscale_factor", 1))
     x = image(call, "x")
     return as_image(call, call.g("DepthToSpace", x, blocksize=factor, mode="CRD"))
 
 
-def _split(call: Call, x: Value, axis: int, *sizes: int) -> Value:
+def _split(call: PaddleCall, x: Value, axis: int, *sizes: int) -> Value:
     """One axis as several; one of the sizes is -1."""
     g = call.g
     rest = [g.size_of(x, i) for i in range(axis + 1, x.rank)]
@@ -85,7 +85,7 @@ def _split(call: Call, x: Value, axis: int, *sizes: int) -> Value:
 
 
 @operator("pixel_unshuffle")
-def pixel_unshuffle(call: Call) -> Value:
+def pixel_unshuffle(call: PaddleCall) -> Value:
     """Pixels of squares as channels."""
     g, x, factor = call.g, image(call, "x"), int(call.attribute("downscale_factor", 1))
     apart = _split(call, _split(call, x, 3, -1, factor), 2, -1, factor)
@@ -95,7 +95,7 @@ def pixel_unshuffle(call: Call) -> Value:
 
 
 @operator("channel_shuffle")
-def channel_shuffle(call: Call) -> Value:
+def channel_shuffle(call: PaddleCall) -> Value:
     """Channels of groups in turn."""
     g, x = call.g, image(call, "x")
     apart = _split(call, x, 1, int(call.attribute("groups", 1)), -1)
@@ -105,7 +105,7 @@ def channel_shuffle(call: Call) -> Value:
 
 
 @operator("grid_sample")
-def grid_sample(call: Call) -> Value:
+def grid_sample(call: PaddleCall) -> Value:
     """Samples of images at places."""
     mode, edge = call.attribute("mode", "bilinear"), call.attribute("padding_mode", "zeros")
     modes = {"bilinear": "linear", "nearest": "nearest"}
@@ -123,7 +123,7 @@ def grid_sample(call: Call) -> Value:
 
 
 @operator("affine_grid")
-def affine_grid(call: Call) -> Value:
+def affine_grid(call: PaddleCall) -> Value:
     """The places that linear maps bring pixels to."""
     corners = int(bool(call.attribute("align_corners", True)))
     return call.g(
@@ -132,7 +132,7 @@ def affine_grid(call: Call) -> Value:
 
 
 @operator("roi_align")
-def roi_align(call: Call) -> Value:
+def roi_align(call: PaddleCall) -> Value:
     """Means of samples of regions; regions of one image stand together."""
     g, boxes = call.g, call("boxes")
     aligned, ratio = call.attribute("aligned", False), int(call.attribute("sampling_ratio", -1))
@@ -161,7 +161,7 @@ def roi_align(call: Call) -> Value:
 
 
 @operator("unfold")
-def unfold(call: Call) -> Value:
+def unfold(call: PaddleCall) -> Value:
     """The windows of images as columns."""
     g, x = call.g, call("x")
     kernel = call.ints("kernel_sizes")
@@ -187,7 +187,7 @@ def unfold(call: Call) -> Value:
 
 
 @operator("temporal_shift")
-def temporal_shift(call: Call) -> Value:
+def temporal_shift(call: PaddleCall) -> Value:
     """A part of the channels from the frame before, another from the one after."""
     g, x = call.g, image(call, "x")
     frames, ratio = int(call.attribute("seg_num", 1)), float(call.attribute("shift_ratio", 0.25))

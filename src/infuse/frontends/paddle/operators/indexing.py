@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 
 _SCATTERED: Final = {
@@ -16,7 +16,7 @@ _SCATTERED: Final = {
 
 
 @operator("gather")
-def gather(call: Call) -> Value:
+def gather(call: PaddleCall) -> Value:
     """Parts of an axis by their places."""
     g, x, index = call.g, call("x"), call("index")
     axis = call.axis(x.rank, default=0)
@@ -25,33 +25,31 @@ def gather(call: Call) -> Value:
 
 
 @operator("index_select")
-def index_select(call: Call) -> Value:
+def index_select(call: PaddleCall) -> Value:
     """Parts of an axis by their places."""
     return call.g("Gather", call("x"), call("index"), axis=int(call.attribute("axis", 0)))
 
 
 @operator("gather_nd")
-def gather_nd(call: Call) -> Value:
+def gather_nd(call: PaddleCall) -> Value:
     """Parts by places on several axes."""
     index = call.g.cast(call("index"), dtypes.int64)
     return call.g("GatherND", call("x"), index)
 
 
-@operator("index_sample")
-def index_sample(call: Call) -> Value:
-    """Of every row the elements at places of its own."""
-    return call.g("GatherElements", call("x"), call("index"), axis=1)
+operator("index_sample")(lambda call: call.g("GatherElements", call("x"), call("index"), axis=1))
+operator("nonzero")(lambda call: call.g.permute(call.g("NonZero", call("condition")), 1, 0))
 
 
 @operator("take_along_axis")
-def take_along_axis(call: Call) -> Value:
+def take_along_axis(call: PaddleCall) -> Value:
     """Elements at places of their own."""
     axis = int(call.attribute("axis", 0))
     return call.g("GatherElements", call("arr"), call("indices"), axis=axis)
 
 
 @operator("put_along_axis")
-def put_along_axis(call: Call) -> Value:
+def put_along_axis(call: PaddleCall) -> Value:
     """Other elements at places of their own."""
     g, index = call.g, call("indices")
     reduce = call.attribute("reduce", "assign")
@@ -65,7 +63,7 @@ def put_along_axis(call: Call) -> Value:
 
 
 @operator("scatter")
-def scatter(call: Call) -> Value:
+def scatter(call: PaddleCall) -> Value:
     """Other rows at some places, or their sums; what was there is gone."""
     g, x, updates = call.g, call("x"), call("updates")
     index = g("Reshape", g.cast(call("index"), dtypes.int64), g.ints(-1, 1))
@@ -76,14 +74,14 @@ def scatter(call: Call) -> Value:
 
 
 @operator("scatter_nd_add")
-def scatter_nd_add(call: Call) -> Value:
+def scatter_nd_add(call: PaddleCall) -> Value:
     """Sums at places on several axes."""
     index = call.g.cast(call("index"), dtypes.int64)
     return call.g("ScatterND", call("x"), index, call("updates"), reduction="add")
 
 
 @operator("embedding")
-def embedding(call: Call) -> Value:
+def embedding(call: PaddleCall) -> Value:
     """Rows by their numbers; those of the padding are zero."""
     g, ids, weight = call.g, call("x"), call("weight")
     padding = int(call.attribute("padding_idx", -1))
@@ -95,7 +93,7 @@ def embedding(call: Call) -> Value:
 
 
 @operator("one_hot")
-def one_hot(call: Call) -> Value:
+def one_hot(call: PaddleCall) -> Value:
     """Rows of zeros with a one at a place."""
     g, depth = call.g, call.integer("num_classes", -1)
     call.require("allow_out_of_range", False)
@@ -104,14 +102,8 @@ def one_hot(call: Call) -> Value:
     return g("OneHot", call("x"), g.number(depth, dtypes.int64), values, axis=-1)
 
 
-@operator("nonzero")
-def nonzero(call: Call) -> Value:
-    """The places of all elements that are not zero, a row each."""
-    return call.g.permute(call.g("NonZero", call("condition")), 1, 0)
-
-
 @operator("masked_select")
-def masked_select(call: Call) -> Value:
+def masked_select(call: PaddleCall) -> Value:
     """The elements where a mask holds, one after another."""
     g, x, mask = call.g, call("x"), call("mask")
     x, mask = g("Expand", x, g("Shape", mask)), g("Expand", mask, g("Shape", x))
@@ -119,7 +111,7 @@ def masked_select(call: Call) -> Value:
 
 
 @operator("sequence_mask")
-def sequence_mask(call: Call) -> Value:
+def sequence_mask(call: PaddleCall) -> Value:
     """Ones at as many places as a length says."""
     g, x = call.g, call("x")
     count = call.integer("max_len", -1)

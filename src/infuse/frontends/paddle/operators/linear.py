@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.pointwise import in_floats
 from infuse.ir.graph import Value
 
 
-def _turned(call: Call, value: Value, turn: bool) -> Value:
+def _turned(call: PaddleCall, value: Value, turn: bool) -> Value:
     if not turn or value.rank < 2:
         return value
     order = list(range(value.rank))
@@ -17,7 +17,7 @@ def _turned(call: Call, value: Value, turn: bool) -> Value:
 
 
 @operator("matmul")
-def matmul(call: Call) -> Value:
+def matmul(call: PaddleCall) -> Value:
     """The product of matrices, each turned where the attributes say so; Paddle makes floats of
     integers.
     """
@@ -30,27 +30,27 @@ def matmul(call: Call) -> Value:
 
 
 @operator("bmm", "mv")
-def bmm(call: Call) -> Value:
+def bmm(call: PaddleCall) -> Value:
     """The product of matrices as they are."""
     return call.g("MatMul", call("x"), call("vec" if call.operator.name == "mv" else "y"))
 
 
 @operator("dot")
-def dot(call: Call) -> Value:
+def dot(call: PaddleCall) -> Value:
     """The sum of products along the last axis."""
     product = call.g("Mul", call("x"), call("y"))
     return call.g("ReduceSum", product, call.g.ints(-1), keepdims=0)
 
 
 @operator("addmm")
-def addmm(call: Call) -> Value:
+def addmm(call: PaddleCall) -> Value:
     """Beta · input + alpha · (x · y)."""
     g = call.g
     product = g("Mul", g("MatMul", call("x"), call("y")), float(call.attribute("alpha", 1.0)))
     return g("Add", g("Mul", call("input"), float(call.attribute("beta", 1.0))), product)
 
 
-def _flat(call: Call, value: Value, axes: int) -> Value:
+def _flat(call: PaddleCall, value: Value, axes: int) -> Value:
     """A matrix: the first axes together, and the others."""
     if not 0 < axes < value.rank:
         raise ModelFileError(f"{axes} of {value.rank} axes are those of rows")
@@ -63,7 +63,7 @@ def _flat(call: Call, value: Value, axes: int) -> Value:
 
 
 @operator("matmul_with_flatten")
-def matmul_with_flatten(call: Call) -> Value:
+def matmul_with_flatten(call: PaddleCall) -> Value:
     """The product of matrices that are flattened, with the axes that they had."""
     x, y = call("x"), call("y")
     rows, columns = (int(call.attribute(f"{n}_num_col_dims", 1)) for n in "xy")
@@ -71,7 +71,7 @@ def matmul_with_flatten(call: Call) -> Value:
     return _unflat(call, product, x, rows, y, columns)
 
 
-def _unflat(call: Call, product: Value, x: Value, rows: int, y: Value, columns: int) -> Value:
+def _unflat(call: PaddleCall, product: Value, x: Value, rows: int, y: Value, columns: int) -> Value:
     if rows == 1 and y.rank - columns == 1:
         return product
     g = call.g
@@ -81,7 +81,7 @@ def _unflat(call: Call, product: Value, x: Value, rows: int, y: Value, columns: 
 
 
 @operator("fc")
-def fc(call: Call) -> Value:
+def fc(call: PaddleCall) -> Value:
     """A dense layer on the flattened operand, with an activation."""
     x, w = call("input"), call("w")
     rows = int(call.attribute("in_num_col_dims", 1))
@@ -97,13 +97,13 @@ def fc(call: Call) -> Value:
 
 
 @operator("einsum")
-def einsum(call: Call) -> Value:
+def einsum(call: PaddleCall) -> Value:
     """Sums of products by an equation."""
     return call.g("Einsum", *call.tensors("x"), equation=str(call.attribute("equation")))
 
 
 @operator("kron")
-def kron(call: Call) -> Value:
+def kron(call: PaddleCall) -> Value:
     """The Kronecker product of tensors of one rank."""
     g, x, y = call.g, call("x"), call("y")
     if x.rank != y.rank:
@@ -118,7 +118,7 @@ def kron(call: Call) -> Value:
 
 
 @operator("bilinear")
-def bilinear(call: Call) -> Value:
+def bilinear(call: PaddleCall) -> Value:
     """The products of x, each matrix of the weight, and y."""
     made = call.g("Einsum", call("x"), call("weight"), call("y"), equation="bi,kij,bj->bk")
     bias = call.maybe("bias")

@@ -8,28 +8,26 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 
 _PADS: Final = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
                 "edge": "edge", "circular": "wrap"}  # fmt: skip
 
 
-@operator("reshape")
-def reshape(call: Call) -> Value:
-    """Another shape: 0 is the size of that axis, -1 what is left."""
-    return call.g("Reshape", call("x"), call.listed("shape", []))
+operator("reshape")(lambda call: call.g("Reshape", call("x"), call.listed("shape", [])))
+operator("flatten2")(lambda call: call.g("Flatten", call("x"), axis=int(call.attribute("axis", 1))))
 
 
 @operator("transpose")
-def transpose(call: Call) -> Value:
+def transpose(call: PaddleCall) -> Value:
     """Another order of axes."""
     x = call("x")
     return call.g.permute(x, *(front(axis, x.rank) for axis in call.ints("perm", [])))
 
 
 @operator("flatten")
-def flatten(call: Call) -> Value:
+def flatten(call: PaddleCall) -> Value:
     """Some axes as one."""
     g, x = call.g, call("x")
     if not x.rank:
@@ -39,14 +37,8 @@ def flatten(call: Call) -> Value:
     return g("Reshape", x, g.ints(*[0] * start, -1, *rest))
 
 
-@operator("flatten2")
-def flatten2(call: Call) -> Value:
-    """A matrix: the axes before one, and the others."""
-    return call.g("Flatten", call("x"), axis=int(call.attribute("axis", 1)))
-
-
 @operator("squeeze")
-def squeeze(call: Call) -> Value:
+def squeeze(call: PaddleCall) -> Value:
     """Axes of size 1 away; those of other sizes stay."""
     g, x = call.g, call("x")
     axes = [front(axis, x.rank) for axis in call.ints("axis", [])] or [
@@ -57,7 +49,7 @@ def squeeze(call: Call) -> Value:
 
 
 @operator("unsqueeze")
-def unsqueeze(call: Call) -> Value:
+def unsqueeze(call: PaddleCall) -> Value:
     """New axes of size 1, one after another."""
     g, x = call.g, call("x")
     axes = list(range(x.rank))
@@ -66,13 +58,13 @@ def unsqueeze(call: Call) -> Value:
     return g("Unsqueeze", x, g.ints(*(i for i, axis in enumerate(axes) if axis < 0)))
 
 
-def _without(call: Call, value: Value) -> Value:
+def _without(call: PaddleCall, value: Value) -> Value:
     axes = call.ints("decrease_axis", [])
     return call.g("Squeeze", value, call.g.ints(*axes)) if axes else value
 
 
 @operator("slice", "strided_slice")
-def slice_(call: Call) -> Value:
+def slice_(call: PaddleCall) -> Value:
     """A part of a tensor."""
     g, x = call.g, call("input" if call.operator.name == "slice" else "x")
     axes = [front(axis, x.rank) for axis in call.ints("axes", [])]
@@ -82,19 +74,19 @@ def slice_(call: Call) -> Value:
 
 
 @operator("concat")
-def concat(call: Call) -> Value:
+def concat(call: PaddleCall) -> Value:
     """Tensors one behind another."""
     values = call.tensors("x")
     axis = call.axis(values[0].rank, default=0)
     return call.g("Concat", *values, axis=axis) if len(values) > 1 else values[0]
 
 
-def _parts(call: Call, x: Value, axis: int, sizes: list[int]) -> list[Value]:
+def _parts(call: PaddleCall, x: Value, axis: int, sizes: list[int]) -> list[Value]:
     return call.g.several(len(sizes), "Split", x, call.g.ints(*sizes), axis=axis)
 
 
 @operator("split")
-def split(call: Call) -> list[Value]:
+def split(call: PaddleCall) -> list[Value]:
     """Parts of an axis: sizes, of which one may be left out, or a number of parts."""
     x = call("x")
     axis, count = call.axis(x.rank, default=0), int(call.attribute("num", 0))
@@ -111,13 +103,13 @@ def split(call: Call) -> list[Value]:
 
 
 @operator("split_with_num")
-def split_with_num(call: Call) -> list[Value]:
+def split_with_num(call: PaddleCall) -> list[Value]:
     """Equal parts of an axis."""
     x = call("x")
     return _equal(call, x, call.axis(x.rank, default=0), int(call.attribute("num", 0)))
 
 
-def _equal(call: Call, x: Value, axis: int, count: int) -> list[Value]:
+def _equal(call: PaddleCall, x: Value, axis: int, count: int) -> list[Value]:
     whole = x.shape[axis]
     if not 0 < count <= 1 << 16 or (isinstance(whole, int) and whole % count):
         raise ModelFileError(f"it makes {count} equal parts of {whole}")
@@ -127,7 +119,7 @@ def _equal(call: Call, x: Value, axis: int, count: int) -> list[Value]:
 
 
 @operator("stack")
-def stack(call: Call) -> Value:
+def stack(call: PaddleCall) -> Value:
     """Tensors along a new axis."""
     g, values = call.g, call.tensors("x")
     axis = front(int(call.attribute("axis", 0)), values[0].rank + 1)
@@ -135,7 +127,7 @@ def stack(call: Call) -> Value:
 
 
 @operator("unstack", "unbind")
-def unstack(call: Call) -> list[Value]:
+def unstack(call: PaddleCall) -> list[Value]:
     """The parts of an axis, without it."""
     g, x = call.g, call("x" if call.operator.name == "unstack" else "input")
     axis = front(int(call.attribute("axis", 0)), x.rank)
@@ -147,7 +139,7 @@ def unstack(call: Call) -> list[Value]:
 
 
 @operator("expand")
-def expand(call: Call) -> Value:
+def expand(call: PaddleCall) -> Value:
     """Axes of size 1 repeated, and new ones in front; -1 leaves a size."""
     g, sizes = call.g, call.numbers("shape", [])
     if sizes is not None and all(isinstance(size, int) for size in sizes):
@@ -162,7 +154,7 @@ def expand(call: Call) -> Value:
 
 
 @operator("expand_as")
-def expand_as(call: Call) -> Value:
+def expand_as(call: PaddleCall) -> Value:
     """The shape of another tensor."""
     g, target = call.g, call.attribute("target_shape", [])
     if call.has("y"):
@@ -171,7 +163,7 @@ def expand_as(call: Call) -> Value:
 
 
 @operator("tile")
-def tile(call: Call) -> Value:
+def tile(call: PaddleCall) -> Value:
     """A tensor repeated; the shorter of shape and numbers gets ones in front."""
     g, x, times = call.g, call("x"), call.listed("repeat_times", [])
     count = times.shape[0]
@@ -185,7 +177,7 @@ def tile(call: Call) -> Value:
 
 
 @operator("flip")
-def flip(call: Call) -> Value:
+def flip(call: PaddleCall) -> Value:
     """Axes from behind."""
     g, x = call.g, call("x")
     axes = [front(axis, x.rank) for axis in call.ints("axis", [])]
@@ -195,7 +187,7 @@ def flip(call: Call) -> Value:
 
 
 @operator("roll")
-def roll(call: Call) -> Value:
+def roll(call: PaddleCall) -> Value:
     """Elements moved along axes, those at the end to the front."""
     g, x = call.g, call("x")
     shifts, axes = call.ints("shifts", []), call.ints("axis", [])
@@ -209,7 +201,7 @@ def roll(call: Call) -> Value:
     return x
 
 
-def _rolled(call: Call, x: Value, axis: int, shift: int) -> Value:
+def _rolled(call: PaddleCall, x: Value, axis: int, shift: int) -> Value:
     g, size = call.g, call.g.size_of(x, axis)
     if isinstance(size, int):
         start = g.ints(-shift % max(size, 1))
@@ -221,7 +213,7 @@ def _rolled(call: Call, x: Value, axis: int, shift: int) -> Value:
 
 
 @operator("tril", "triu", "tril_triu")
-def tril(call: Call) -> Value:
+def tril(call: PaddleCall) -> Value:
     """Zeros above or below a diagonal."""
     upper = call.operator.name == "triu" or (
         call.operator.name == "tril_triu" and not call.attribute("lower", True)
@@ -231,7 +223,7 @@ def tril(call: Call) -> Value:
 
 
 @operator("pad")
-def pad(call: Call) -> Value:
+def pad(call: PaddleCall) -> Value:
     """A value around; each axis has its own two numbers."""
     g, x, numbers = call.g, call("x"), call.ints("paddings", [])
     value = g.number(call.number("pad_value", 0.0), x.dtype)
@@ -241,7 +233,7 @@ def pad(call: Call) -> Value:
 
 
 @operator("pad3d", "pad2d")
-def pad3d(call: Call) -> Value:
+def pad3d(call: PaddleCall) -> Value:
     """Something around the sizes of images; the numbers begin with the last axis in `pad3d`."""
     g, x = call.g, call("x")
     mode, layout = call.attribute("mode", "constant"), call.attribute("data_format", "NCDHW")
@@ -260,7 +252,7 @@ def pad3d(call: Call) -> Value:
 
 
 @operator("repeat_interleave")
-def repeat_interleave(call: Call) -> Value:
+def repeat_interleave(call: PaddleCall) -> Value:
     """Every element some times in a row."""
     g, x = call.g, call("x")
     axis, times = front(int(call.attribute("axis", 0)), x.rank), int(call.attribute("repeats", 1))
@@ -272,7 +264,7 @@ def repeat_interleave(call: Call) -> Value:
 
 
 @operator("meshgrid")
-def meshgrid(call: Call) -> list[Value]:
+def meshgrid(call: PaddleCall) -> list[Value]:
     """Every operand along an axis of its own, repeated along the others."""
     g, values = call.g, call.tensors("inputs")
     flat = [g("Reshape", value, g.ints(-1)) for value in values]
@@ -285,7 +277,7 @@ def meshgrid(call: Call) -> list[Value]:
 
 
 @operator("diagonal")
-def diagonal(call: Call) -> Value:
+def diagonal(call: PaddleCall) -> Value:
     """A diagonal of two axes, as the last axis."""
     g, x = call.g, call("x")
     first, second = (front(int(call.attribute(f"axis{i}", i - 1)), x.rank) for i in (1, 2))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.convolutions import as_image, image
 from infuse.ir.graph import Value
 
 
-def _ones(call: Call, x: Value, value: float) -> Value:
+def _ones(call: PaddleCall, x: Value, value: float) -> Value:
     size = x.shape[1]
     if not isinstance(size, int) or size > 1 << 24:
         raise call.unsupported("a number of channels that is not fixed")
     return call.g.constant(np.full(size, value, x.dtype.numpy))
 
 
-def _scale_and_bias(call: Call, x: Value) -> tuple[Value, Value]:
+def _scale_and_bias(call: PaddleCall, x: Value) -> tuple[Value, Value]:
     scale, bias = call.maybe("scale"), call.maybe("bias")
     return (
         _ones(call, x, 1) if scale is None else scale,
@@ -26,7 +26,7 @@ def _scale_and_bias(call: Call, x: Value) -> tuple[Value, Value]:
 
 
 @operator("batch_norm", "sync_batch_norm")
-def batch_norm(call: Call) -> Value:
+def batch_norm(call: PaddleCall) -> Value:
     """Channels scaled by the mean and the variance of the training."""
     if not (call.attribute("is_test", False) or call.attribute("use_global_stats", False)):
         raise call.unsupported("batch_norm as in training")
@@ -37,7 +37,7 @@ def batch_norm(call: Call) -> Value:
 
 
 @operator("layer_norm")
-def layer_norm(call: Call) -> Value:
+def layer_norm(call: PaddleCall) -> Value:
     """The axes from one on with the mean 0 and the variance 1, scaled."""
     g, x = call.g, call("x")
     axis = int(call.attribute("begin_norm_axis", 1))
@@ -56,7 +56,7 @@ def layer_norm(call: Call) -> Value:
 
 
 @operator("group_norm")
-def group_norm(call: Call) -> Value:
+def group_norm(call: PaddleCall) -> Value:
     """Groups of channels with the mean 0 and the variance 1, scaled."""
     x = image(call, "x")
     groups, epsilon = int(call.attribute("groups", 1)), float(call.attribute("epsilon", 1e-5))
@@ -66,7 +66,7 @@ def group_norm(call: Call) -> Value:
 
 
 @operator("instance_norm")
-def instance_norm(call: Call) -> Value:
+def instance_norm(call: PaddleCall) -> Value:
     """Each channel of an image with the mean 0 and the variance 1, scaled."""
     x = image(call, "x")
     epsilon = float(call.attribute("epsilon", 1e-5))

@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.semantics import arithmetic
@@ -33,7 +33,7 @@ _PAIRS: Final = {
 _ON_TRUTH: Final = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 
-def in_floats(call: Call, function: Callable[..., Value], *operands: Value) -> Value:
+def in_floats(call: PaddleCall, function: Callable[..., Value], *operands: Value) -> Value:
     """What a function makes of numbers, in floats of as many bits where they are integers of 32 or
     64, as Paddle's kernels do; what leaves the type is the least integer.
     """
@@ -44,7 +44,7 @@ def in_floats(call: Call, function: Callable[..., Value], *operands: Value) -> V
     return g.cast(function(*(g.cast(value, wide) for value in operands)), dtype)
 
 
-def pair(call: Call) -> tuple[Value, Value]:
+def pair(call: PaddleCall) -> tuple[Value, Value]:
     """Both operands; where `axis` says so, the second stands in the middle of the first's axes."""
     x, y = call("x"), call("y")
     axis = int(call.attribute("axis", -1))
@@ -60,7 +60,7 @@ def pair(call: Call) -> tuple[Value, Value]:
 
 def _single(name: str, kind: str) -> None:
     @operator(name)
-    def build(call: Call) -> Value:
+    def build(call: PaddleCall) -> Value:
         x = call("x")
         if kind == "BitwiseNot" and x.dtype.is_bool:
             return call.g("Not", x)
@@ -71,7 +71,7 @@ def _single(name: str, kind: str) -> None:
 
 def _pair(name: str, kind: str) -> None:
     @operator(name)
-    def build(call: Call) -> Value:
+    def build(call: PaddleCall) -> Value:
         x, y = pair(call)
         if x.dtype.is_bool and kind in _ON_TRUTH:
             return call.g(_ON_TRUTH[kind], x, y)
@@ -86,7 +86,7 @@ for _name, _kind in _PAIRS.items():
 
 def _exact(name: str, function: Callable[[Importer, Value], Value]) -> None:
     @operator(name)
-    def build(call: Call) -> Value:
+    def build(call: PaddleCall) -> Value:
         x = call("x")
         dtype = dtypes.float32 if x.dtype.is_integer else x.dtype
         return call.g.cast(function(call.g, arithmetic.wide(call.g, x)), dtype)
@@ -107,39 +107,23 @@ _plain("rsqrt", lambda g, x: g("Reciprocal", g("Sqrt", x)))
 _plain("tanh_shrink", lambda g, x: g("Sub", x, g("Tanh", x)))
 
 
-@operator("assign", "share_data")
-def assign(call: Call) -> Value:
-    """The operand."""
-    return call("x")
-
-
-@operator("not_equal")
-def not_equal(call: Call) -> Value:
-    """Whether elements differ."""
-    return call.g("Not", call.g("Equal", *pair(call)))
+operator("assign", "share_data")(lambda call: call("x"))
+operator("not_equal")(lambda call: call.g("Not", call.g("Equal", *pair(call))))
+operator("floor_divide")(lambda call: arithmetic.floor_quotient(call.g, *pair(call)))
+operator("remainder")(lambda call: arithmetic.floor_mod(call.g, *pair(call)))
+operator("where")(lambda call: call.g("Where", call("condition"), call("x"), call("y")))
+operator("atan2")(lambda call: arithmetic.atan2(call.g, call("x"), call("y")))
 
 
 @operator("equal_all")
-def equal_all(call: Call) -> Value:
+def equal_all(call: PaddleCall) -> Value:
     """Whether all elements are equal; operands have one shape."""
     same = call.g.cast(call.g("Equal", call("x"), call("y")), dtypes.int32)
     return call.g.cast(call.g("ReduceMin", same, None, keepdims=0), dtypes.bool_)
 
 
-@operator("floor_divide")
-def floor_divide(call: Call) -> Value:
-    """The quotient, rounded down."""
-    return arithmetic.floor_quotient(call.g, *pair(call))
-
-
-@operator("remainder")
-def remainder(call: Call) -> Value:
-    """The rest of the quotient that is rounded down."""
-    return arithmetic.floor_mod(call.g, *pair(call))
-
-
 @operator("fmax", "fmin")
-def fmax(call: Call) -> Value:
+def fmax(call: PaddleCall) -> Value:
     """The larger or the smaller element, where one of them is no number the other; Paddle makes
     floats of integers.
     """
@@ -152,7 +136,7 @@ def fmax(call: Call) -> Value:
 
 
 @operator("elementwise_pow")
-def elementwise_pow(call: Call) -> Value:
+def elementwise_pow(call: PaddleCall) -> Value:
     """A power; Paddle makes float64 of integers, and 0 of 0 to a negative power."""
     g, (x, y) = call.g, pair(call)
     if x.dtype.is_float:
@@ -164,7 +148,7 @@ def elementwise_pow(call: Call) -> Value:
 
 
 @operator("logsigmoid")
-def logsigmoid(call: Call) -> Value:
+def logsigmoid(call: PaddleCall) -> Value:
     """Log of the sigmoid, in Paddle NaN of -∞."""
     g, x = call.g, call("x")
     y = g("Neg", g("Softplus", g("Neg", x)))
@@ -173,21 +157,21 @@ def logsigmoid(call: Call) -> Value:
 
 
 @operator("pow")
-def pow_(call: Call) -> Value:
+def pow_(call: PaddleCall) -> Value:
     """A power whose exponent is a number."""
     x = call("x")
     return call.g("Pow", x, call.g.number(call.number("y", 1.0), x.dtype))
 
 
 @operator("lerp")
-def lerp(call: Call) -> Value:
+def lerp(call: PaddleCall) -> Value:
     """A place between two elements."""
     g, x = call.g, call("x")
     return g("Add", x, g("Mul", call("weight"), g("Sub", call("y"), x)))
 
 
 @operator("add_n")
-def add_n(call: Call) -> Value:
+def add_n(call: PaddleCall) -> Value:
     """The sum of tensors."""
     values = call.tensors("inputs")
     total = values[0]
@@ -197,7 +181,7 @@ def add_n(call: Call) -> Value:
 
 
 @operator("scale")
-def scale(call: Call) -> Value:
+def scale(call: PaddleCall) -> Value:
     """X · scale + bias, or (x + bias) · scale; both in the type of x."""
     g, x = call.g, call("x")
     factor = call("scale") if call.has("scale") else None
@@ -212,14 +196,14 @@ def scale(call: Call) -> Value:
     return g("Add", x, plus) if after and bias else x
 
 
-def _scalar(call: Call, factor: Value, x: Value) -> Value:
+def _scalar(call: PaddleCall, factor: Value, x: Value) -> Value:
     if factor.const is not None and factor.const.size == 1:
         return call.g.number(factor.const.reshape(-1)[0], x.dtype)
     return call.g("Reshape", call.g.cast(factor, x.dtype), call.g.ints())
 
 
 @operator("cast")
-def cast(call: Call) -> Value:
+def cast(call: PaddleCall) -> Value:
     """Elements in another type."""
     dtype = call.dtype()
     if dtype is None:
@@ -228,13 +212,13 @@ def cast(call: Call) -> Value:
 
 
 @operator("clip")
-def clip(call: Call) -> Value:
+def clip(call: PaddleCall) -> Value:
     """Elements within limits."""
     x = call("x")
     return call.g("Clip", x, *(_limit(call, name, x) for name in ("min", "max")))
 
 
-def _limit(call: Call, name: str, x: Value) -> Value:
+def _limit(call: PaddleCall, name: str, x: Value) -> Value:
     if call.has(name):
         call.attribute(name)
         return _scalar(call, call(name), x)
@@ -252,14 +236,14 @@ def _range(x: Value) -> tuple[int, int]:
 
 
 @operator("increment")
-def increment(call: Call) -> Value:
+def increment(call: PaddleCall) -> Value:
     """X plus a number."""
     x = call("x")
     return call.g("Add", x, call.g.number(call.number("value", 1.0), x.dtype))
 
 
 @operator("dropout")
-def dropout(call: Call) -> Value:
+def dropout(call: PaddleCall) -> Value:
     """What it is at inference: the operand, or the part of it that is not dropped."""
     if not call.attribute("is_test", False):
         raise call.unsupported("dropout as in training")
@@ -270,14 +254,8 @@ def dropout(call: Call) -> Value:
     return call.g("Mul", x, call.g.number(1 - p, x.dtype))
 
 
-@operator("where")
-def where(call: Call) -> Value:
-    """The first element where a condition holds, else the second."""
-    return call.g("Where", call("condition"), call("x"), call("y"))
-
-
 @operator("isfinite")
-def isfinite(call: Call) -> Value:
+def isfinite(call: PaddleCall) -> Value:
     """Whether elements are numbers and not infinite."""
     g, x = call.g, call("x")
     if not x.dtype.is_float:
@@ -286,7 +264,7 @@ def isfinite(call: Call) -> Value:
 
 
 @operator("trunc")
-def trunc(call: Call) -> Value:
+def trunc(call: PaddleCall) -> Value:
     """Elements without what is behind the point; Paddle makes float64 of integers."""
     g, x = call.g, call("input")
     if x.dtype.is_float:
@@ -295,7 +273,7 @@ def trunc(call: Call) -> Value:
 
 
 @operator("round")
-def round_(call: Call) -> Value:
+def round_(call: PaddleCall) -> Value:
     """The next whole number, of two the even one; before PIR the one away from zero."""
     x = call("x")
     call.require("decimals", 0)
@@ -311,9 +289,3 @@ def away(g: Importer, x: Value) -> Value:
     whole = g("Floor", g("Abs", x))
     up = g("GreaterOrEqual", g("Sub", g("Abs", x), whole), 0.5)
     return g("Mul", g("Sign", x), g("Add", whole, g.cast(up, x.dtype)))
-
-
-@operator("atan2")
-def atan2(call: Call) -> Value:
-    """The angle of a point (y, x)."""
-    return arithmetic.atan2(call.g, call("x"), call("y"))

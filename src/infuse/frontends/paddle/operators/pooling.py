@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.convolutions import as_image, image, padding, several
 from infuse.ir.graph import Value
 
 
 @operator("pool2d", "pool3d")
-def pool(call: Call) -> Value:
+def pool(call: PaddleCall) -> Value:
     """The largest elements or the means of windows."""
     x = image(call, "x")
     largest = call.attribute("pooling_type", "max") == "max"
@@ -21,7 +21,7 @@ def pool(call: Call) -> Value:
     return as_image(call, made or _windows(call, x, largest, exclusive)[0])
 
 
-def _whole(call: Call, x: Value, kind: str) -> Value | None:
+def _whole(call: PaddleCall, x: Value, kind: str) -> Value | None:
     """Pooling of the whole image, or to a size; None where there are windows."""
     g, count = call.g, x.rank - 2
     for name in ("strides", "paddings", "padding_algorithm", "ceil_mode", "exclusive"):
@@ -40,7 +40,7 @@ def _whole(call: Call, x: Value, kind: str) -> Value | None:
     return x
 
 
-def _to_size(call: Call, x: Value, kind: str, axis: int, size: int) -> Value:
+def _to_size(call: PaddleCall, x: Value, kind: str, axis: int, size: int) -> Value:
     """As many parts of one axis, which overlap where the size is no multiple of their number."""
     g, whole = call.g, x.shape[axis]
     if size == whole:
@@ -61,7 +61,7 @@ def _to_size(call: Call, x: Value, kind: str, axis: int, size: int) -> Value:
     return g("Concat", *reduced, axis=axis)
 
 
-def _windows(call: Call, x: Value, largest: bool, exclusive: bool) -> list[Value]:
+def _windows(call: PaddleCall, x: Value, largest: bool, exclusive: bool) -> list[Value]:
     g, count = call.g, x.rank - 2
     kernel, strides = (several(call, n, count, 1) for n in ("kernel_size", "strides"))
     ceil = int(bool(call.attribute("ceil_mode", False)))
@@ -75,7 +75,7 @@ def _windows(call: Call, x: Value, largest: bool, exclusive: bool) -> list[Value
 
 
 @operator("max_pool2d_with_index")
-def max_pool_with_index(call: Call) -> tuple[Value, Value | None]:
+def max_pool_with_index(call: PaddleCall) -> tuple[Value, Value | None]:
     """The largest elements of windows, and their places in the image."""
     g, x = call.g, call("x")
     if call.attribute("global_pooling", False) or call.attribute("adaptive", False):
@@ -87,7 +87,7 @@ def max_pool_with_index(call: Call) -> tuple[Value, Value | None]:
     return largest, g.cast(g("Mod", places, g.number(size, places.dtype)), dtypes.int32)
 
 
-def _whole_with_index(call: Call, x: Value) -> tuple[Value, Value | None]:
+def _whole_with_index(call: PaddleCall, x: Value) -> tuple[Value, Value | None]:
     """Pooling of the whole image, or to a size, and the places of the largest elements."""
     g, whole = call.g, _whole(call, x, "ReduceMax")
     assert whole is not None, "the image is pooled to a size"
@@ -103,7 +103,7 @@ def _whole_with_index(call: Call, x: Value) -> tuple[Value, Value | None]:
     return best, g.cast(places, dtypes.int32)
 
 
-def _largest(call: Call, x: Value, axis: int, parts: int) -> tuple[Value, Value]:
+def _largest(call: PaddleCall, x: Value, axis: int, parts: int) -> tuple[Value, Value]:
     """The largest element of each part of an axis, and its place in the axis."""
     g, size = call.g, int(x.shape[axis])
     best, places = [], []

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.pointwise import away
 from infuse.ir.graph import Value
 
@@ -19,7 +19,7 @@ _MODES: Final = {
 """The operator here, and the order in which it has Paddle's gates."""
 
 
-def _gates(call: Call, values: list[Value], order: tuple[int, ...]) -> Value:
+def _gates(call: PaddleCall, values: list[Value], order: tuple[int, ...]) -> Value:
     """The weights of all directions, with their gates in another order."""
     g, parts = call.g, []
     for value in values:
@@ -34,7 +34,7 @@ def _gates(call: Call, values: list[Value], order: tuple[int, ...]) -> Value:
 
 
 @operator("rnn")
-def rnn(call: Call) -> tuple[Value | None, ...]:
+def rnn(call: PaddleCall) -> tuple[Value | None, ...]:
     """Layers of a recurrent network, each in one direction or in both."""
     g, x, states, weights = (
         call.g,
@@ -81,7 +81,7 @@ def rnn(call: Call) -> tuple[Value | None, ...]:
 
 
 @operator("coalesce_tensor")
-def coalesce_tensor(call: Call) -> tuple[list[Value], None]:
+def coalesce_tensor(call: PaddleCall) -> tuple[list[Value], None]:
     """The same tensors, which then lie side by side."""
     for name in call.operator.attributes:
         call.attribute(name)
@@ -92,7 +92,7 @@ def coalesce_tensor(call: Call) -> tuple[list[Value], None]:
 # -- quantization ----------------------------------------------------------------------------------
 
 
-def _most(call: Call) -> float:
+def _most(call: PaddleCall) -> float:
     """The largest integer."""
     bits = int(call.attribute("bit_length", 8))
     if not 2 <= bits <= 16:
@@ -102,7 +102,7 @@ def _most(call: Call) -> float:
     return float((1 << (bits - 1)) - 1)
 
 
-def _scale(call: Call, x: Value) -> Value:
+def _scale(call: PaddleCall, x: Value) -> Value:
     """The real number that the largest integer stands for, one or one of each channel."""
     g, scale, axis = call.g, call("scale"), int(call.attribute("quant_axis", -1))
     zero = call.maybe("zero_point")
@@ -115,7 +115,7 @@ def _scale(call: Call, x: Value) -> Value:
 
 
 @operator("quantize_linear")
-def quantize_linear(call: Call) -> Value:
+def quantize_linear(call: PaddleCall) -> Value:
     """Real numbers as integers, in floats as Paddle has them."""
     g, x = call.g, call("x")
     if not call.attribute("is_test", True):
@@ -129,7 +129,7 @@ def quantize_linear(call: Call) -> Value:
 
 
 @operator("dequantize_linear")
-def dequantize_linear(call: Call) -> Value:
+def dequantize_linear(call: PaddleCall) -> Value:
     """Integers as the real numbers that they stand for."""
     g, x = call.g, call("x")
     call.attribute("round_type")

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from infuse import dtypes
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import ordering
 
@@ -17,14 +17,14 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def axes_of(call: Call, rank: int) -> list[int]:
+def axes_of(call: PaddleCall, rank: int) -> list[int]:
     """The axes of a reduction; all of them where none is named."""
     axes = call.ints("axis", []) if call.has("axis") or call.attribute("axis") is not None else []
     everything = bool(call.attribute("reduce_all", False)) or not axes
     return list(range(rank)) if everything else sorted({front(axis, rank) for axis in axes})
 
 
-def _made(call: Call, name: str, x: Value, axes: list[int], keep: int) -> Value:
+def _made(call: PaddleCall, name: str, x: Value, axes: list[int], keep: int) -> Value:
     g, kind = call.g, _KINDS[name]
 
     def reduced(x: Value) -> Value:
@@ -41,7 +41,7 @@ def _made(call: Call, name: str, x: Value, axes: list[int], keep: int) -> Value:
 
 def _reduction(name: str) -> None:
     @operator(name)
-    def build(call: Call) -> Value:
+    def build(call: PaddleCall) -> Value:
         g, x = call.g, call("x")
         axes, keep = axes_of(call, x.rank), int(bool(call.attribute("keepdim", False)))
         dtype = call.dtype()
@@ -61,14 +61,14 @@ for _name in _KINDS:
 
 
 @operator("squared_l2_norm")
-def squared_l2_norm(call: Call) -> Value:
+def squared_l2_norm(call: PaddleCall) -> Value:
     """The sum of all squares, as one element."""
     total = call.g("ReduceSumSquare", call("x"), None, keepdims=0)
     return call.g("Reshape", total, call.g.ints(1))
 
 
 @operator("p_norm")
-def p_norm(call: Call) -> Value:
+def p_norm(call: PaddleCall) -> Value:
     """The p-norm along an axis, or of all elements."""
     g, x = call.g, call("x")
     axis, keep = int(call.attribute("axis", -1)), int(bool(call.attribute("keepdim", False)))
@@ -89,7 +89,7 @@ def p_norm(call: Call) -> Value:
 
 
 @operator("norm")
-def norm(call: Call) -> tuple[Value, Value]:
+def norm(call: PaddleCall) -> tuple[Value, Value]:
     """X over its length along an axis, and the length."""
     g, x = call.g, call("x")
     axis, epsilon = int(call.attribute("axis", -1)), float(call.attribute("epsilon", 1e-10))
@@ -99,7 +99,7 @@ def norm(call: Call) -> tuple[Value, Value]:
 
 
 @operator("argmax", "argmin")
-def argmax(call: Call) -> Value:
+def argmax(call: PaddleCall) -> Value:
     """The place of the largest or smallest element, the first of several."""
     g, x = call.g, call("x")
     keep, rank = int(bool(call.attribute("keepdims", False))), x.rank
@@ -116,7 +116,7 @@ def argmax(call: Call) -> Value:
 
 
 @operator("topk")
-def topk(call: Call) -> tuple[Value, ...]:
+def topk(call: PaddleCall) -> tuple[Value, ...]:
     """The k largest or smallest elements and their places, in order."""
     g, x = call.g, call("x")
     count = call.listed("k", 1)
@@ -126,7 +126,7 @@ def topk(call: Call) -> tuple[Value, ...]:
 
 
 @operator("argsort")
-def argsort(call: Call) -> tuple[Value, ...]:
+def argsort(call: PaddleCall) -> tuple[Value, ...]:
     """All elements in order, and their places."""
     g, x = call.g, call("x")
     axis, largest = int(call.attribute("axis", -1)), int(bool(call.attribute("descending", False)))
@@ -137,7 +137,7 @@ def argsort(call: Call) -> tuple[Value, ...]:
 
 
 @operator("cumsum", "cumprod")
-def cumsum(call: Call) -> Value:
+def cumsum(call: PaddleCall) -> Value:
     """Sums or products of the elements up to each."""
     g, x = call.g, call("x")
     kind = "CumSum" if call.operator.name == "cumsum" else "CumProd"
@@ -150,7 +150,7 @@ def cumsum(call: Call) -> Value:
 
 
 @operator("unique")
-def unique(call: Call) -> tuple[Value, ...]:
+def unique(call: PaddleCall) -> tuple[Value, ...]:
     """The elements once each in order, their first places, where each went, and their counts; every
     NaN is an element of its own.
     """
@@ -168,7 +168,7 @@ def unique(call: Call) -> tuple[Value, ...]:
 
 
 @operator("cross_entropy_with_softmax")
-def cross_entropy_with_softmax(call: Call) -> tuple[Value, Value]:
+def cross_entropy_with_softmax(call: PaddleCall) -> tuple[Value, Value]:
     """The softmax, and the negative logarithm of the chance of a label."""
     g, x, label = call.g, call("input"), call("label")
     axis = front(int(call.attribute("axis", -1)), x.rank)

@@ -6,7 +6,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.paddle.calls import Call, front, operator
+from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
 
 _Limit = tuple[int, Value, Value, Value]
@@ -14,7 +14,7 @@ _Limit = tuple[int, Value, Value, Value]
 
 
 @operator("set_value", "set_value_with_tensor")
-def set_value(call: Call) -> Value:
+def set_value(call: PaddleCall) -> Value:
     """A tensor with other elements in a part; they repeat as in broadcasting."""
     x = call("x")
     if call.attribute("none_axes", []):
@@ -33,7 +33,7 @@ def set_value(call: Call) -> Value:
     return _assigned(call, x, limits, decreased, _values(call, x))
 
 
-def _values(call: Call, x: Value) -> Value:
+def _values(call: PaddleCall, x: Value) -> Value:
     shape, stored = call.attribute("shape", []), call.attribute("values", [])
     call.attribute("dtype")
     if call.has("values"):
@@ -45,7 +45,7 @@ def _values(call: Call, x: Value) -> Value:
 
 
 def _assigned(
-    call: Call, x: Value, limits: list[_Limit], decreased: list[int], values: Value
+    call: PaddleCall, x: Value, limits: list[_Limit], decreased: list[int], values: Value
 ) -> Value:
     """One axis after another: the part with other elements, put back in its places."""
     g = call.g

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.frames import origin
 from infuse.frontends.tensorflow.regions import Ref
 from infuse.ir.graph import Value
@@ -17,17 +17,17 @@ from infuse.tracing.loops import branch, repeat, truth
 
 
 @operator("PartitionedCall", "StatefulPartitionedCall")
-def partitioned_call(call: Call) -> list[Item]:
+def partitioned_call(call: FlowCall) -> list[Item]:
     """The results of a function."""
     return call.scope.function(call.g, call.name_of("f"), call.items)
 
 
-def _body(call: Call, name: str) -> Callable[[Importer, list[Item]], list[Item]]:
+def _body(call: FlowCall, name: str) -> Callable[[Importer, list[Item]], list[Item]]:
     return lambda g, items: call.scope.function(g, name, items)
 
 
 @operator("If", "StatelessIf")
-def if_(call: Call) -> list[Item]:
+def if_(call: FlowCall) -> list[Item]:
     """The results of one function where operand 0 holds, else of another."""
     then, other = (_body(call, call.name_of(f"{name}_branch")) for name in ("then", "else"))
     condition = call.item(0)
@@ -37,7 +37,7 @@ def if_(call: Call) -> list[Item]:
 
 
 @operator("Case", "StatelessCase")
-def case(call: Call) -> list[Item]:
+def case(call: FlowCall) -> list[Item]:
     """The results of the function of a number, or of the last where there is none."""
     names = [function.name for function in call.option("branches", None) or []]
     if not names:
@@ -58,7 +58,7 @@ def case(call: Call) -> list[Item]:
 
 
 @operator("While", "StatelessWhile")
-def while_(call: Call) -> list[Item]:
+def while_(call: FlowCall) -> list[Item]:
     """What a function makes of the operands, again and again while another one holds for them."""
     condition, body = call.name_of("cond"), call.name_of("body")
     region = call.scope.model.function(body)
@@ -94,27 +94,19 @@ def while_(call: Call) -> list[Item]:
 
 
 @operator("VarHandleOp", "VariableV2", "Variable")
-def variable(call: Call) -> Variable:
+def variable(call: FlowCall) -> Variable:
     """A variable, by its name."""
     name = str(call.option("shared_name", "") or call.node.name)
     container = str(call.option("container", "") or "")
     return call.scope.variable(f"{container}/{name}" if container else name)
 
 
-@operator("ReadVariableOp")
-def read_variable(call: Call) -> Value:
-    """What a variable is."""
-    return call.raw(0)
-
-
-@operator("VarIsInitializedOp")
-def is_initialized(call: Call) -> Value:
-    """Whether a variable has a value: those that a model reads have."""
-    return call.g.constant(np.array(True))
+operator("ReadVariableOp")(lambda call: call.raw(0))
+operator("VarIsInitializedOp")(lambda call: call.g.constant(np.array(True)))
 
 
 @operator("RestoreV2", "RestoreSlice")
-def restore(call: Call) -> list[Item]:
+def restore(call: FlowCall) -> list[Item]:
     """Tensors of the checkpoint, by name."""
     names, slices = call.const(1), call.const(2)
     if names is None or slices is None or names.size != slices.size:
@@ -125,7 +117,7 @@ def restore(call: Call) -> list[Item]:
 
 
 @operator("Assign", "AssignVariableOp")
-def assign(call: Call) -> list[Item]:
+def assign(call: FlowCall) -> list[Item]:
     """Another value for a variable, where it is restored."""
     item, stored = call.item(0), call.item(1)
     if not isinstance(item, Variable):
@@ -138,7 +130,7 @@ def assign(call: Call) -> list[Item]:
     return [item]
 
 
-def _stateful(call: Call) -> None:
+def _stateful(call: FlowCall) -> None:
     raise call.unsupported("a change of a variable, a state of the model")
 
 
@@ -147,7 +139,7 @@ for _name in ("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariabl
     operator(_name)(_stateful)
 
 
-def _table(call: Call) -> None:
+def _table(call: FlowCall) -> None:
     raise call.unsupported("a table of keys and values, of which the graph does not have a copy")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -22,24 +22,24 @@ MOST_PLACES: Final = 1 << 12
 """Places of a window that is written out place by place."""
 
 
-def channels_last(call: Call, rank: int) -> bool:
+def channels_last(call: FlowCall, rank: int) -> bool:
     """Whether the channels are the last axis."""
     return call.text("data_format", _LAST[rank], _FIRST[rank]) == _LAST[rank]
 
 
-def image(call: Call, index: int, rank: int) -> Value:
+def image(call: FlowCall, index: int, rank: int) -> Value:
     """An operand with its channels behind the batch."""
     if not channels_last(call, rank):
         return call.raw(index)
     return call.real(index, *TO_CHANNELS[rank])
 
 
-def finish(call: Call, y: Value) -> Value:
+def finish(call: FlowCall, y: Value) -> Value:
     """A result in the model's layout."""
     return call.g.permute(y, *FROM_CHANNELS[y.rank]) if channels_last(call, y.rank) else y
 
 
-def per_axis(call: Call, option: str, rank: int) -> tuple[int, ...]:
+def per_axis(call: FlowCall, option: str, rank: int) -> tuple[int, ...]:
     """An option for each axis of the image, which is 1 for batch and channels."""
     numbers = call.positive(option, rank)
     places = range(1, rank - 1) if channels_last(call, rank) else range(2, rank)
@@ -50,7 +50,7 @@ def per_axis(call: Call, option: str, rank: int) -> tuple[int, ...]:
 
 
 def padding(
-    call: Call, sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
+    call: FlowCall, sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
 ) -> dict[str, Any]:
     """The attribute that says how a window is padded, with numbers where sizes are known."""
     kind = call.text("padding", "VALID", "SAME", "EXPLICIT")
@@ -73,7 +73,7 @@ def same(size: Dim, extent: Dim, stride: int) -> tuple[int, int] | None:
     return total // 2, total - total // 2
 
 
-def explicit(call: Call, rank: int) -> tuple[int, ...]:
+def explicit(call: FlowCall, rank: int) -> tuple[int, ...]:
     """Pads that the model lists: of all axes before, then after."""
     listed = [int(n) for n in call.option("explicit_paddings", None) or ()]
     if len(listed) != 2 * rank or min(listed) < 0:
@@ -88,7 +88,7 @@ def explicit(call: Call, rank: int) -> tuple[int, ...]:
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def convolution(call: Call, depthwise: bool = False) -> Value:
+def convolution(call: FlowCall, depthwise: bool = False) -> Value:
     """A convolution without what is fused to it, NCHW."""
     rank = call.raw(1).rank
     if rank not in _LAST:
@@ -113,7 +113,7 @@ def convolution(call: Call, depthwise: bool = False) -> Value:
     return call.g("Conv", x, w, None, strides=strides, dilations=spread, group=group, **padded)
 
 
-def _depthwise_filters(call: Call) -> tuple[Value, int]:
+def _depthwise_filters(call: FlowCall) -> tuple[Value, int]:
     """Filters HWIM as (I · M)1HW, and I."""
     w = call.raw(1)
     height, width, channels, many = w.shape
@@ -123,20 +123,12 @@ def _depthwise_filters(call: Call) -> tuple[Value, int]:
     return call.g.reshape(turned, channels * many, 1, height, width), channels
 
 
-@operator("Conv2D", "Conv3D")
-def conv(call: Call) -> Value:
-    """A convolution with filters HWIO."""
-    return finish(call, convolution(call))
-
-
-@operator("DepthwiseConv2dNative")
-def depthwise_conv(call: Call) -> Value:
-    """A convolution of each channel by itself, with filters HWIM."""
-    return finish(call, convolution(call, depthwise=True))
+operator("Conv2D", "Conv3D")(lambda call: finish(call, convolution(call)))
+operator("DepthwiseConv2dNative")(lambda call: finish(call, convolution(call, depthwise=True)))
 
 
 @operator("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
-def transposed(call: Call) -> Value:
+def transposed(call: FlowCall) -> Value:
     """The transpose of a convolution; operand 0 is the shape of its result."""
     g, rank = call.g, call.raw(1).rank
     if rank not in _LAST:
@@ -168,7 +160,7 @@ def transposed(call: Call) -> Value:
 
 
 def _cut(
-    call: Call, kind: str, size: Dim, result: Dim | None, extent: int, stride: int
+    call: FlowCall, kind: str, size: Dim, result: Dim | None, extent: int, stride: int
 ) -> tuple[int, int, int]:
     """What is cut off before and after, and what is added after, so that a result has its size."""
     if not isinstance(size, int) or not isinstance(result, int):
@@ -186,13 +178,13 @@ def _cut(
     return before, max(total - before, 0), max(before - total, 0)
 
 
-def _number(call: Call, size: Dim) -> int:
+def _number(call: FlowCall, size: Dim) -> int:
     if not isinstance(size, int):
         raise call.unsupported("a filter of unknown size")
     return size
 
 
-def _sizes_of_result(call: Call, rank: int) -> list[Any]:
+def _sizes_of_result(call: FlowCall, rank: int) -> list[Any]:
     listed = known_ints(call.raw(0))
     if listed is None:
         return [None] * (rank - 2)
@@ -206,8 +198,8 @@ def _sizes_of_result(call: Call, rank: int) -> list[Any]:
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def _pool(kind: str, rank: int) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _pool(kind: str, rank: int) -> Callable[[FlowCall], Value]:
+    def build(call: FlowCall) -> Value:
         x = image(call, 0, rank)
         if x.rank != rank:
             raise ModelFileError(f"an image of {x.rank} axes meets a window of {rank}")
@@ -225,14 +217,14 @@ for _name, _kind in {"MaxPool": "MaxPool", "AvgPool": "AveragePool"}.items():
 
 
 @operator("MaxPoolV2")
-def max_pool_v2(call: Call) -> Value:
+def max_pool_v2(call: FlowCall) -> Value:
     """The largest element of each window, whose sizes are operands."""
     ksize, strides = call.ints(1), call.ints(2)
     return _pool("MaxPool", 4)(call.with_options(ksize=ksize, strides=strides))
 
 
 @operator("Dilation2D")
-def dilation(call: Call) -> Value:
+def dilation(call: FlowCall) -> Value:
     """The largest element of each window after a filter is added."""
     g = call.g
     x, w = call.raw(0), call.raw(1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.operators.convolutions import channels_last, convolution, finish
 from infuse.frontends.tensorflow.operators.linear import matmul
 from infuse.frontends.tensorflow.operators.normalization import normalized
 from infuse.ir.graph import Value
 
 
-def _fused(call: Call, y: Value, first: bool) -> Value:
+def _fused(call: FlowCall, y: Value, first: bool) -> Value:
     """`y` after what is fused to its operator. `first`: whether its channels come first."""
     names = [
         bytes(name).decode("utf-8", "replace") for name in call.option("fused_ops", None) or ()
@@ -46,7 +46,7 @@ def _fused(call: Call, y: Value, first: bool) -> Value:
     return y
 
 
-def by_channel(call: Call, value: Value, rank: int, first: bool) -> Value:
+def by_channel(call: FlowCall, value: Value, rank: int, first: bool) -> Value:
     """One number for each channel, or for each element behind the batch, beside a tensor."""
     if not first:
         return value
@@ -59,26 +59,18 @@ def by_channel(call: Call, value: Value, rank: int, first: bool) -> Value:
     return call.g.permute(value, 0, rank - 1, *range(1, rank - 1))
 
 
-def _convolution(call: Call, depthwise: bool) -> Value:
+def _convolution(call: FlowCall, depthwise: bool) -> Value:
     y = convolution(call, depthwise)
     if not channels_last(call, y.rank) and any(call.raw(i).rank > 1 for i in range(2, call.count)):
         raise call.unsupported("a fused operand of several axes beside channels that come first")
     return finish(call, _fused(call, y, first=True))
 
 
-@operator("_FusedConv2D")
-def fused_conv(call: Call) -> Value:
-    """A convolution and what follows it."""
-    return _convolution(call, depthwise=False)
+operator("_FusedConv2D")(lambda call: _convolution(call, depthwise=False))
+operator("_FusedMatMul")(lambda call: _fused(call, matmul(call), first=False))
 
 
 @operator("FusedDepthwiseConv2dNative", "_FusedDepthwiseConv2dNative")
-def fused_depthwise(call: Call) -> Value:
+def fused_depthwise(call: FlowCall) -> Value:
     """A depthwise convolution and what follows it."""
     return _convolution(call, depthwise=True)
-
-
-@operator("_FusedMatMul")
-def fused_matmul(call: Call) -> Value:
-    """A product of matrices and what follows it."""
-    return _fused(call, matmul(call), first=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Array, Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.tracing.tensorflow.images import coordinates, resized
@@ -18,20 +18,20 @@ LARGEST: Final = 1 << 14
 
 
 @operator("ResizeBilinear")
-def bilinear(call: Call) -> Value:
+def bilinear(call: FlowCall) -> Value:
     """Images of other sizes, whose pixels lie between those of the operand; floats."""
     x = call.g.permute(g_float(call), *TO_CHANNELS[4])
     return resized(call, x, nearest=False)
 
 
 @operator("ResizeNearestNeighbor")
-def nearest(call: Call) -> Value:
+def nearest(call: FlowCall) -> Value:
     """Images of other sizes, of the nearest pixels of the operand."""
     return resized(call, call.real(0, *TO_CHANNELS[4]), nearest=True)
 
 
 @operator("ResizeBicubic")
-def bicubic(call: Call) -> Value:
+def bicubic(call: FlowCall) -> Value:
     """Images of other sizes, between whose pixels lie curves of the third degree."""
     g, x, after = call.g, g_float(call), call.ints(1)
     before = x.shape[1:3]
@@ -47,7 +47,7 @@ def bicubic(call: Call) -> Value:
     return x
 
 
-def g_float(call: Call) -> Value:
+def g_float(call: FlowCall) -> Value:
     """Operand 0 in float32."""
     return call.g.cast(call.raw(0), dtypes.float32)
 
@@ -77,7 +77,7 @@ def _curve(size: int, count: int, aligned: bool, half: bool) -> Array:
 
 
 @operator("CropAndResize")
-def crop(call: Call) -> Value:
+def crop(call: FlowCall) -> Value:
     """Boxes of images, in one size."""
     g, x = call.g, call.real(0, *TO_CHANNELS[4])
     boxes, numbers, sizes = call.raw(1), call.raw(2), call.ints(3)
@@ -103,7 +103,7 @@ def crop(call: Call) -> Value:
     return _sampled(call, x, numbers, grids, sizes, outside)
 
 
-def _float(call: Call, size: Any) -> Value:
+def _float(call: FlowCall, size: Any) -> Value:
     g = call.g
     if isinstance(size, int):
         return g.constant(np.float32(size))
@@ -111,7 +111,7 @@ def _float(call: Call, size: Any) -> Value:
 
 
 def _sampled(
-    call: Call, x: Value, numbers: Value, grids: Any, sizes: list[int], outside: float
+    call: FlowCall, x: Value, numbers: Value, grids: Any, sizes: list[int], outside: float
 ) -> Value:
     g = call.g
     rows = g("Gather", x, numbers, axis=0)
@@ -132,7 +132,7 @@ def _sampled(
 
 
 @operator("AdjustContrastv2")
-def contrast(call: Call) -> Value:
+def contrast(call: FlowCall) -> Value:
     """Images whose distance from their mean is multiplied."""
     g, x, factor = call.g, call.raw(0), call.raw(1)
     mean = g("ReduceMean", x, g.ints(-3, -2), keepdims=1)

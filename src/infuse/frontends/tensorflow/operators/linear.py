@@ -8,14 +8,14 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
 from infuse.tracing.tensorflow import indexing
 from infuse.tracing.tensorflow.images import batch_matmul
 
 
 @operator("MatMul")
-def matmul(call: Call) -> Value:
+def matmul(call: FlowCall) -> Value:
     """The product of two matrices, each of which may be transposed first."""
     g, operands = call.g, []
     for index, option in enumerate(("transpose_a", "transpose_b")):
@@ -28,7 +28,7 @@ def matmul(call: Call) -> Value:
 
 
 @operator("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def batched(call: Call) -> Any:
+def batched(call: FlowCall) -> Any:
     """The product of the last two axes."""
     x, out = call.raw(0), call.option("Tout", None)
     if x.dtype != call.raw(1).dtype or (out is not None and call.type("Tout") != x.dtype):
@@ -37,7 +37,7 @@ def batched(call: Call) -> Any:
 
 
 @operator("Einsum")
-def einsum(call: Call) -> Value:
+def einsum(call: FlowCall) -> Value:
     """The sum of products that an equation says."""
     equation = str(call.option("equation", ""))
     values = [call.raw(index) for index in range(call.count)]
@@ -45,7 +45,7 @@ def einsum(call: Call) -> Value:
 
 
 @operator("MatrixBandPart")
-def band(call: Call) -> Value:
+def band(call: FlowCall) -> Value:
     """Matrices without what lies further from the diagonal than two numbers; negative ones keep
     all.
     """
@@ -59,7 +59,7 @@ def band(call: Call) -> Value:
 
 
 @operator("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
-def diagonal(call: Call) -> Value:
+def diagonal(call: FlowCall) -> Value:
     """Square matrices with these diagonals, zero elsewhere."""
     _plain(call, {1: [0], 2: [-1], 3: [-1]})
     if call.count > 4 and np.any(call.const(4)):
@@ -68,20 +68,20 @@ def diagonal(call: Call) -> Value:
 
 
 @operator("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def set_diagonal(call: Call) -> Value:
+def set_diagonal(call: FlowCall) -> Value:
     """Matrices with other diagonals."""
     _plain(call, {2: [0]})
     return indexing.matrix_set_diag(call)
 
 
-def _plain(call: Call, stated: dict[int, list[int]]) -> None:
+def _plain(call: FlowCall, stated: dict[int, list[int]]) -> None:
     for index, numbers in stated.items():
         if call.has(index) and call.ints(index) not in (numbers, numbers * 2):
             raise call.unsupported(f"operand {index} of {call.ints(index)[:4]}")
 
 
 @operator("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
-def diagonal_part(call: Call) -> Value:
+def diagonal_part(call: FlowCall) -> Value:
     """The diagonals of matrices."""
     g, x = call.g, call.raw(0)
     _plain(call, {1: [0]})
@@ -95,7 +95,7 @@ def diagonal_part(call: Call) -> Value:
 
 
 @operator("DiagPart")
-def tensor_diagonal(call: Call) -> Value:
+def tensor_diagonal(call: FlowCall) -> Value:
     """The diagonal of a matrix."""
     if call.raw(0).rank != 2:
         raise call.unsupported("the diagonal of a tensor of more than two axes")
@@ -103,21 +103,18 @@ def tensor_diagonal(call: Call) -> Value:
 
 
 @operator("Diag")
-def tensor_diag(call: Call) -> Value:
+def tensor_diag(call: FlowCall) -> Value:
     """A matrix with this diagonal."""
     if call.raw(0).rank != 1:
         raise call.unsupported("a diagonal of more than one axis")
     return indexing.matrix_diag(call)
 
 
-@operator("MatrixDeterminant")
-def determinant(call: Call) -> Value:
-    """The determinants of matrices."""
-    return call.g("Det", call.raw(0))
+operator("MatrixDeterminant")(lambda call: call.g("Det", call.raw(0)))
 
 
 @operator("Cross")
-def cross(call: Call) -> Value:
+def cross(call: FlowCall) -> Value:
     """The cross product of vectors along the last axis."""
     g = call.g
     x, y = call.raw(0), call.raw(1)
@@ -130,7 +127,7 @@ def cross(call: Call) -> Value:
 
 
 @operator("Bincount", "DenseBincount")
-def bincount(call: Call) -> Value:
+def bincount(call: FlowCall) -> Value:
     """How often each number comes, or the sum of its weights."""
     g, x, size, weights = call.g, call.raw(0), call.list_of(1), call.raw(2)
     if x.rank > 1 and call.node.op == "DenseBincount":

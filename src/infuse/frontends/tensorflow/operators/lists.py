@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.tensors import shape_of
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -17,7 +17,7 @@ from infuse.tracing.items import Elements, Item
 from infuse.tracing.loops import zeros
 
 
-def _stated(call: Call, index: int) -> tuple[Dim | None, ...] | None:
+def _stated(call: FlowCall, index: int) -> tuple[Dim | None, ...] | None:
     """The shape of an element as an operand says it; -1 is unknown."""
     value = call.raw(index)
     if value.rank == 0:
@@ -86,21 +86,21 @@ def _put(g: Importer, elements: Elements, at: Value, rows: Value) -> Elements:
 
 
 @operator("TensorListReserve")
-def reserve(call: Call) -> Elements:
+def reserve(call: FlowCall) -> Elements:
     """A list of so many elements, to which nothing has been written."""
     count = _count(call.g, call.raw(1))
     return Elements(call.type("element_dtype"), _stated(call, 0), count)
 
 
 @operator("EmptyTensorList")
-def empty(call: Call) -> Elements:
+def empty(call: FlowCall) -> Elements:
     """A list without elements."""
     zero = call.g.constant(np.array(0, np.int64))
     return Elements(call.type("element_dtype"), _stated(call, 0), zero, growing=True)
 
 
 @operator("TensorListFromTensor")
-def from_tensor(call: Call) -> Elements:
+def from_tensor(call: FlowCall) -> Elements:
     """The slices of a tensor along its first axis."""
     x = call.raw(0)
     if not x.rank:
@@ -108,14 +108,14 @@ def from_tensor(call: Call) -> Elements:
     return Elements(x.dtype, x.shape[1:], call.g.number(0, dtypes.int64), x)
 
 
-@operator("TensorListGetItem")
-def get_item(call: Call) -> Value:
-    """The element at a place."""
-    return _read(call.g, call.elements(0), call.raw(1))
+operator("TensorListGetItem")(lambda call: _read(call.g, call.elements(0), call.raw(1)))
+operator("TensorListStack")(lambda call: call.g("Identity", _rows(call.g, call.elements(0))))
+operator("TensorArrayReadV3")(lambda call: _read(call.g, call.elements(2), call.raw(1)))
+operator("TensorArrayCloseV3")(lambda call: [])
 
 
 @operator("TensorListSetItem")
-def set_item(call: Call) -> Elements:
+def set_item(call: FlowCall) -> Elements:
     """A list with another element at a place."""
     elements = call.elements(0)
     if call.option("resize_if_index_out_of_bounds", False):
@@ -125,32 +125,26 @@ def set_item(call: Call) -> Elements:
     return _written(call.g, elements, call.raw(1), call.raw(2))
 
 
-@operator("TensorListStack")
-def stack(call: Call) -> Value:
-    """All elements along a new first axis."""
-    return call.g("Identity", _rows(call.g, call.elements(0)))
-
-
 @operator("TensorListLength")
-def length(call: Call) -> Value:
+def length(call: FlowCall) -> Value:
     """How many elements a list has."""
     return call.g.cast(_length(call.g, call.elements(0)), dtypes.int32)
 
 
 @operator("TensorListGather")
-def gather(call: Call) -> Value:
+def gather(call: FlowCall) -> Value:
     """Some elements along a new first axis."""
     return call.g("Gather", _rows(call.g, call.elements(0)), call.raw(1), axis=0)
 
 
 @operator("TensorListScatterIntoExistingList")
-def scatter_into(call: Call) -> Elements:
+def scatter_into(call: FlowCall) -> Elements:
     """A list with other elements at some places."""
     return _put(call.g, call.elements(0), call.raw(2), call.raw(1))
 
 
 @operator("TensorListScatter", "TensorListScatterV2")
-def scatter(call: Call) -> Elements:
+def scatter(call: FlowCall) -> Elements:
     """A list of slices of a tensor, at places that are numbered."""
     g, x, at = call.g, call.raw(0), call.raw(1)
     count = g("Add", g("ReduceMax", g.cast(at, dtypes.int64), g.ints(0), keepdims=0), 1)
@@ -161,7 +155,7 @@ def scatter(call: Call) -> Elements:
 
 
 @operator("TensorListPushBack")
-def push_back(call: Call) -> Elements:
+def push_back(call: FlowCall) -> Elements:
     """A list with one more element."""
     g, elements, value = call.g, call.elements(0), call.raw(1)
     row = g("Unsqueeze", value, g.ints(0))
@@ -171,7 +165,7 @@ def push_back(call: Call) -> Elements:
 
 
 @operator("TensorListPopBack")
-def pop_back(call: Call) -> list[Item]:
+def pop_back(call: FlowCall) -> list[Item]:
     """A list without its last element, and this."""
     g, elements = call.g, call.elements(0)
     rows = _rows(g, elements)
@@ -181,7 +175,7 @@ def pop_back(call: Call) -> list[Item]:
 
 
 @operator("TensorListResize")
-def resize(call: Call) -> Elements:
+def resize(call: FlowCall) -> Elements:
     """A list of another length, zeros at its end."""
     g, elements = call.g, call.elements(0)
     count = _count(g, call.raw(1))
@@ -194,7 +188,7 @@ def resize(call: Call) -> Elements:
 
 
 @operator("TensorListConcat", "TensorListConcatV2", "TensorArrayConcatV3")
-def concat(call: Call) -> list[Value]:
+def concat(call: FlowCall) -> list[Value]:
     """All elements one after another, and their lengths."""
     g = call.g
     rows = _rows(g, call.elements(1 if call.node.op.startswith("TensorArray") else 0))
@@ -206,7 +200,7 @@ def concat(call: Call) -> list[Value]:
 
 
 @operator("TensorListElementShape")
-def element_shape(call: Call) -> Value:
+def element_shape(call: FlowCall) -> Value:
     """The sizes of an element."""
     rows = _rows(call.g, call.elements(0))
     return call.g.cast(call.g("Shape", rows, start=1), call.type("shape_type", 3))
@@ -216,7 +210,7 @@ def element_shape(call: Call) -> Value:
 
 
 @operator("TensorArrayV3")
-def array(call: Call) -> list[Elements]:
+def array(call: FlowCall) -> list[Elements]:
     """An array of so many elements, and its first state, which its users pass on."""
     message: Any = call.option("element_shape", None)
     shape = None if message is None else shape_of(message)
@@ -225,37 +219,25 @@ def array(call: Call) -> list[Elements]:
     return [made, made]
 
 
-@operator("TensorArrayReadV3")
-def array_read(call: Call) -> Value:
-    """The element at a place."""
-    return _read(call.g, call.elements(2), call.raw(1))
-
-
 @operator("TensorArrayWriteV3")
-def array_write(call: Call) -> Elements:
+def array_write(call: FlowCall) -> Elements:
     """The state of an array with another element at a place."""
     return _written(call.g, call.elements(3), call.raw(1), call.raw(2))
 
 
 @operator("TensorArrayGatherV3")
-def array_gather(call: Call) -> Value:
+def array_gather(call: FlowCall) -> Value:
     """Some elements along a new first axis."""
     return call.g("Gather", _rows(call.g, call.elements(2)), call.raw(1), axis=0)
 
 
 @operator("TensorArrayScatterV3")
-def array_scatter(call: Call) -> Elements:
+def array_scatter(call: FlowCall) -> Elements:
     """The state of an array with other elements at some places."""
     return _put(call.g, call.elements(3), call.raw(1), call.raw(2))
 
 
 @operator("TensorArraySizeV3")
-def array_size(call: Call) -> Value:
+def array_size(call: FlowCall) -> Value:
     """How many elements an array has."""
     return call.g.cast(_length(call.g, call.elements(1)), dtypes.int32)
-
-
-@operator("TensorArrayCloseV3")
-def array_close(call: Call) -> list[Item]:
-    """What frees memory elsewhere."""
-    return []

@@ -8,9 +8,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.operators.convolutions import MOST_PLACES
 from infuse.ir.graph import Value
+from infuse.tracing.calls import words
 from infuse.tracing.items import Complex
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.tracing.tensorflow import blocks, movement
@@ -18,7 +19,7 @@ from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("Squeeze")
-def squeeze(call: Call) -> Value:
+def squeeze(call: FlowCall) -> Value:
     """Without axes of size one: those listed, or all."""
     axes = call.option("squeeze_dims", None) or call.option("axis", None) or []
     shape = call.raw(0).tensor.shape
@@ -28,14 +29,12 @@ def squeeze(call: Call) -> Value:
     return made
 
 
-@operator("Concat")
-def old_concat(call: Call) -> Value:
-    """Tensors one after another along an axis, which is the first operand."""
-    return concat(call.on(*call.items[1:], call.items[0]))
+operator("ShapeN")(lambda call: [movement.shape(call.on(item)) for item in call.items])
+operator("VariableShape")(lambda call: call.g.constant(np.array(call.raw(0).shape, np.int32)))
 
 
 @operator("ConcatV2")
-def concat(call: Call) -> Value:
+def concat(call: FlowCall) -> Value:
     """Tensors one after another along an axis, which is the last operand."""
     parts, axis = call.on(*call.items[:-1]), call.one(call.count - 1)
     if not parts.count:
@@ -44,13 +43,13 @@ def concat(call: Call) -> Value:
 
 
 @operator("ParallelConcat")
-def parallel_concat(call: Call) -> Value:
+def parallel_concat(call: FlowCall) -> Value:
     """Tensors one after another along the first axis."""
     return call.g("Concat", *(call.raw(i) for i in range(call.count)), axis=0)
 
 
 @operator("Gather", "GatherV2", "ResourceGather")
-def gather(call: Call) -> Value:
+def gather(call: FlowCall) -> Value:
     """Slices of an axis by number; the first `batch_dims` axes of both operands go together."""
     axis = call.one(2) if call.has(2) else 0
     return movement.gather(call.with_options(axis=axis))
@@ -60,21 +59,21 @@ operator("ResourceGatherNd")(movement.gather_nd)
 
 
 @operator("MirrorPad")
-def mirror_pad(call: Call) -> Value:
+def mirror_pad(call: FlowCall) -> Value:
     """The elements themselves, backwards, around them: without those at the border, or with."""
     mode = call.text("mode", "REFLECT", "SYMMETRIC")
     return movement.mirror_pad(call.with_options(mode=int(mode == "SYMMETRIC")))
 
 
 @operator("Empty")
-def empty(call: Call) -> Value:
+def empty(call: FlowCall) -> Value:
     """A tensor of this shape; zeros, whether or not they must be."""
     zero = call.g.constant(np.zeros((), call.type("dtype").numpy))
     return call.g("Expand", zero, call.list_of(0))
 
 
 @operator("LinSpace")
-def linspace(call: Call) -> Value:
+def linspace(call: FlowCall) -> Value:
     """Numbers from one to another at equal distances."""
     g, count = call.g, call.one(2)
     start, stop = call.raw(0), call.raw(1)
@@ -89,7 +88,7 @@ def linspace(call: Call) -> Value:
 
 
 @operator("InvertPermutation")
-def invert_permutation(call: Call) -> Value:
+def invert_permutation(call: FlowCall) -> Value:
     """Where each number is."""
     order = call.ints(0)
     if sorted(order) != list(range(len(order))):
@@ -98,7 +97,7 @@ def invert_permutation(call: Call) -> Value:
 
 
 @operator("Roll")
-def roll(call: Call) -> Value:
+def roll(call: FlowCall) -> Value:
     """Elements moved along axes; what leaves at one end comes in at the other."""
     g, x, shifts, axes = call.g, call.raw(0), call.ints(1), call.ints(2)
     if len(shifts) != len(axes):
@@ -118,7 +117,7 @@ def roll(call: Call) -> Value:
 
 
 @operator("Shape")
-def shape(call: Call) -> Value:
+def shape(call: FlowCall) -> Value:
     """The sizes of a tensor."""
     item = call.item(0)
     if isinstance(item, Complex):
@@ -126,20 +125,8 @@ def shape(call: Call) -> Value:
     return movement.shape(call)
 
 
-@operator("ShapeN")
-def shapes(call: Call) -> list[Value]:
-    """The sizes of several tensors."""
-    return [movement.shape(call.on(item)) for item in call.items]
-
-
-@operator("VariableShape")
-def variable_shape(call: Call) -> Value:
-    """The sizes of a variable."""
-    return call.g.constant(np.array(call.raw(0).shape, np.int32))
-
-
 @operator("Size")
-def size(call: Call) -> Value:
+def size(call: FlowCall) -> Value:
     """How many elements a tensor has."""
     return call.as_result(call.g("Size", call.raw(0)))
 
@@ -150,7 +137,7 @@ _ARRANGED: Final = {"SpaceToDepth": {}, "DepthToSpace": {"mode": "DCR"}}
 
 
 def _arranged(kind: str, options: dict[str, str]) -> Any:
-    def build(call: Call) -> Value:
+    def build(call: FlowCall) -> Value:
         block = int(call.option("block_size"))
         last = call.text("data_format", "NHWC", "NCHW") == "NHWC"
         x = call.real(0, *TO_CHANNELS[4]) if last else call.raw(0)
@@ -164,7 +151,7 @@ for _name, _options in _ARRANGED.items():
     operator(_name)(_arranged(_name, _options))
 
 
-def _square(call: Call) -> Call:
+def _square(call: FlowCall) -> FlowCall:
     block = int(call.option("block_size"))
     blocks_ = call.g.constant(np.array([block, block], np.int64))
     return call.on(call.raw(0), blocks_, call.raw(1))
@@ -178,7 +165,7 @@ operator("BatchToSpace")(lambda call: blocks.batch_to_space(_square(call)))
 
 
 @operator("ExtractImagePatches")
-def patches(call: Call) -> Value:
+def patches(call: FlowCall) -> Value:
     """The windows of an image, each as one more axis of channels."""
     g, x = call.g, call.raw(0)
     kernel, strides, rates = (call.positive(n, 4) for n in ("ksizes", "strides", "rates"))
@@ -210,17 +197,15 @@ def patches(call: Call) -> Value:
 
 # -- numbers ---------------------------------------------------------------------------------------
 
-_RANDOM: Final = (
-    "RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "Multinomial",
-    "RandomShuffle", "StatelessRandomUniform", "StatelessRandomNormal",
-    "StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormal",
-    "StatelessMultinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2",
-    "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StatelessRandomGetKeyCounter",
-    "StatefulStandardNormalV2", "StatefulUniform",
-)  # fmt: skip
+_RANDOM: Final = words("""RandomUniform RandomStandardNormal RandomUniformInt TruncatedNormal
+    Multinomial RandomShuffle StatelessRandomUniform StatelessRandomNormal
+    StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormal
+    StatelessMultinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
+    StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomGetKeyCounter
+    StatefulStandardNormalV2 StatefulUniform""")
 
 
-def _random(call: Call) -> Value:
+def _random(call: FlowCall) -> Value:
     raise call.unsupported(
         "a random number, of which no other program makes the same as TensorFlow,"
     )
@@ -231,7 +216,7 @@ for _name in _RANDOM:
 
 
 @operator("ListDiff")
-def list_diff(call: Call) -> list[Value]:
+def list_diff(call: FlowCall) -> list[Value]:
     """The elements of one list that are not in another, and their places."""
     g, x, y = call.g, call.raw(0), call.raw(1)
     equal = g("Equal", g("Unsqueeze", x, g.ints(1)), g("Unsqueeze", y, g.ints(0)))
@@ -240,3 +225,6 @@ def list_diff(call: Call) -> list[Value]:
     places = g("Squeeze", g("NonZero", outside), g.ints(0))
     index = call.type("out_idx", 3)
     return [g("Gather", x, places), g.cast(places, index)]
+
+
+operator("Concat")(lambda call: concat(call.on(*call.items[1:], call.items[0])))

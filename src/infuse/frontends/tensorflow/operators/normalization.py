@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.operators.convolutions import finish, image
 from infuse.ir.graph import Value
 
 
 def normalized(
-    call: Call, x: Value, parts: Sequence[Value], epsilon: float, first: bool = True
+    call: FlowCall, x: Value, parts: Sequence[Value], epsilon: float, first: bool = True
 ) -> Value:
     """X (NCHW) with this scale, offset, mean and variance of each channel."""
     if not first:
@@ -26,7 +26,7 @@ def normalized(
 
 
 @operator("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx")
-def batch_norm(call: Call) -> list[Value]:
+def batch_norm(call: FlowCall) -> list[Value]:
     """Images normalized by the statistics that are operands, or by their own in training."""
     rank = call.raw(0).rank
     if rank not in (4, 5):
@@ -44,7 +44,7 @@ def batch_norm(call: Call) -> list[Value]:
     return [finish(call, y), parts[2], parts[3], *[parts[2]] * 3]
 
 
-def _statistics(call: Call, x: Value) -> list[Value]:
+def _statistics(call: FlowCall, x: Value) -> list[Value]:
     if call.count > 3 and call.raw(3).tensor.size != 0:
         raise call.unsupported("an average of statistics over several batches")
     g, axes = call.g, [0, *range(2, x.rank)]
@@ -55,7 +55,7 @@ def _statistics(call: Call, x: Value) -> list[Value]:
 
 
 @operator("BatchNormWithGlobalNormalization")
-def old_batch_norm(call: Call) -> Value:
+def old_batch_norm(call: FlowCall) -> Value:
     """The form of the first versions: mean, variance, offset, scale."""
     g, (x, mean, variance, offset, scale) = call.g, [call.raw(i) for i in range(5)]
     spread = g("Sqrt", g("Add", variance, float(call.option("variance_epsilon", 0.0))))
@@ -66,7 +66,7 @@ def old_batch_norm(call: Call) -> Value:
 
 
 @operator("LRN")
-def local_response(call: Call) -> Value:
+def local_response(call: FlowCall) -> Value:
     """X over a power of the squares of its neighbours along the last axis."""
     size = 2 * int(call.option("depth_radius", 5)) + 1
     alpha = float(call.option("alpha", 1.0)) * size
@@ -76,7 +76,7 @@ def local_response(call: Call) -> Value:
 
 
 @operator("BiasAdd", "BiasAddV1")
-def bias_add(call: Call) -> Value:
+def bias_add(call: FlowCall) -> Value:
     """X plus a number for each channel."""
     x, bias = call.raw(0), call.raw(1)
     last = call.text("data_format", "NHWC", "NCHW") == "NHWC"
@@ -89,7 +89,7 @@ operator("Softmax")(lambda call: call.g("Softmax", call.raw(0), axis=-1))
 
 
 @operator("SoftmaxCrossEntropyWithLogits")
-def cross_entropy(call: Call) -> list[Value]:
+def cross_entropy(call: FlowCall) -> list[Value]:
     """The loss of each row, and its gradient."""
     g, logits, labels = call.g, call.raw(0), call.raw(1)
     if logits.shape != labels.shape:  # the row of a softmax is one that has been repeated
@@ -101,7 +101,7 @@ def cross_entropy(call: Call) -> list[Value]:
 
 
 @operator("SparseSoftmaxCrossEntropyWithLogits")
-def sparse_cross_entropy(call: Call) -> list[Value]:
+def sparse_cross_entropy(call: FlowCall) -> list[Value]:
     """The loss of each row, whose class is a number, and its gradient."""
     g, logits, labels = call.g, call.raw(0), call.raw(1)
     depth = g.ints(g.size_of(logits, 1))
@@ -111,7 +111,7 @@ def sparse_cross_entropy(call: Call) -> list[Value]:
 
 
 @operator("L2Loss")
-def l2_loss(call: Call) -> Value:
+def l2_loss(call: FlowCall) -> Value:
     """Half of the sum of squares."""
     squares = call.g("ReduceSumSquare", call.raw(0), keepdims=0)
     return call.g("Mul", squares, 0.5)

@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.tensors import array_of
 from infuse.ir.graph import Array, Value
 from infuse.tracing.importer import Importer
@@ -33,12 +33,12 @@ _PAIRS: Final = {
 }  # fmt: skip
 
 
-def _same(kind: str) -> Callable[[Call], Value]:
+def _same(kind: str) -> Callable[[FlowCall], Value]:
     return lambda call: call.g(kind, call.raw(0))
 
 
-def _pair(kind: str) -> Callable[[Call], Any]:
-    def build(call: Call) -> Any:
+def _pair(kind: str) -> Callable[[FlowCall], Any]:
+    def build(call: FlowCall) -> Any:
         if isinstance(call.item(0), Complex) or isinstance(call.item(1), Complex):
             return _complex_pair(call, kind)
         return call.g(kind, call.raw(0), call.raw(1))
@@ -55,7 +55,7 @@ operator("Rsqrt")(lambda call: call.g("Reciprocal", call.g("Sqrt", call.raw(0)))
 
 
 @operator("Gelu")
-def gelu(call: Call) -> Value:
+def gelu(call: FlowCall) -> Value:
     """The Gaussian error linear unit."""
     approximate = "tanh" if call.option("approximate", False) else "none"
     return call.g("Gelu", call.raw(0), approximate=approximate)
@@ -64,25 +64,19 @@ def gelu(call: Call) -> Value:
 @operator("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot",
           "RefIdentity", "LoopCond", "EnsureShape", "PlaceholderWithDefault", "OptimizationBarrier",
           "_EagerConst")  # fmt: skip
-def identity(call: Call) -> Any:
+def identity(call: FlowCall) -> Any:
     """The operand, of any kind."""
     return call.item(0)
 
 
-@operator("IdentityN")
-def identities(call: Call) -> list[Any]:
-    """The operands, of any kinds."""
-    return list(call.items)
-
-
-@operator("NoOp", "ControlTrigger", "Assert", "Print", "PrintV2")
-def nothing(call: Call) -> list[Any]:
-    """What computes nothing."""
-    return []
+operator("IdentityN")(lambda call: list(call.items))
+operator("NoOp", "ControlTrigger", "Assert", "Print", "PrintV2")(lambda call: [])
+operator("Mod", "TruncateMod")(lambda call: call.g("Mod", call.raw(0), call.raw(1), fmod=1))
+operator("Complex")(lambda call: joined(call.g, call.raw(0), call.raw(1)))
 
 
 @operator("Const", "HostConst")
-def const(call: Call) -> Item:
+def const(call: FlowCall) -> Item:
     """A constant, whose elements may lie in a file of weights."""
     weights = call.scope.model.weights
     message = call.option("value", None)
@@ -95,7 +89,7 @@ def const(call: Call) -> Item:
     return constant(call, array_of(message), name)
 
 
-def constant(call: Call, elements: Array, name: str) -> Item:
+def constant(call: FlowCall, elements: Array, name: str) -> Item:
     """A constant of any kind."""
     if elements.dtype.kind != "c":
         return call.g.constant(elements, name)
@@ -105,8 +99,8 @@ def constant(call: Call, elements: Array, name: str) -> Item:
 # -- functions that are put together ---------------------------------------------------------------
 
 
-def _exact(function: Callable[[Importer, Value], Value]) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _exact(function: Callable[[Importer, Value], Value]) -> Callable[[FlowCall], Value]:
+    def build(call: FlowCall) -> Value:
         x = call.raw(0)
         return call.g.cast(function(call.g, arithmetic.wide(call.g, x)), x.dtype)
 
@@ -120,42 +114,38 @@ for _name, _function in {
 
 
 @operator("Relu6")
-def relu6(call: Call) -> Value:
+def relu6(call: FlowCall) -> Value:
     """X between 0 and 6."""
     x = call.raw(0)
     return call.g("Clip", x, call.g.number(0, x.dtype), call.g.number(6, x.dtype))
 
 
 @operator("LeakyRelu")
-def leaky_relu(call: Call) -> Value:
+def leaky_relu(call: FlowCall) -> Value:
     """X, and alpha · x where x is negative."""
     return call.g("LeakyRelu", call.raw(0), alpha=float(call.option("alpha", 0.2)))
 
 
 @operator("IsFinite")
-def is_finite(call: Call) -> Value:
+def is_finite(call: FlowCall) -> Value:
     """Whether elements are numbers and not infinite."""
     g, x = call.g, call.raw(0)
     return g("Not", g("Or", g("IsInf", x), g("IsNaN", x)))
 
 
 @operator("TruncateDiv")
-def truncated_div(call: Call) -> Value:
+def truncated_div(call: FlowCall) -> Value:
     """The quotient without its fraction; of integers it has none."""
     y = call.g("Div", call.raw(0), call.raw(1))
     return arithmetic.truncated(call.g, y) if y.dtype.is_float else y
 
 
-@operator("Mod", "TruncateMod")
-def truncated_mod(call: Call) -> Value:
-    """The rest of the quotient that is cut off: it has the sign of x."""
-    return call.g("Mod", call.raw(0), call.raw(1), fmod=1)
-
-
-def _guarded(build: Callable[[Call, Value, Value], Value], index: int) -> Callable[[Call], Value]:
+def _guarded(
+    build: Callable[[FlowCall, Value, Value], Value], index: int
+) -> Callable[[FlowCall], Value]:
     """Zero where this operand is zero, whatever the other is."""
 
-    def whole(call: Call) -> Value:
+    def whole(call: FlowCall) -> Value:
         x, y = call.raw(0), call.raw(1)
         made = build(call, x, y)
         zero = call.g.number(0, x.dtype)
@@ -170,7 +160,7 @@ operator("Xdivy")(_guarded(lambda call, x, y: call.g("Div", x, y), 0))
 operator("Xlogy")(_guarded(lambda call, x, y: call.g("Mul", x, call.g("Log", y)), 0))
 
 
-def _xlog1py(call: Call, x: Value, y: Value) -> Value:
+def _xlog1py(call: FlowCall, x: Value, y: Value) -> Value:
     logarithm = arithmetic.log1p(call.g, arithmetic.wide(call.g, y))
     return call.g("Mul", x, call.g.cast(logarithm, x.dtype))
 
@@ -179,7 +169,7 @@ operator("Xlog1py")(_guarded(_xlog1py, 0))
 
 
 @operator("ApproximateEqual")
-def approximately(call: Call) -> Value:
+def approximately(call: FlowCall) -> Value:
     """Whether elements differ by less than a tolerance."""
     g = call.g
     distance = g("Abs", g("Sub", call.raw(0), call.raw(1)))
@@ -187,14 +177,14 @@ def approximately(call: Call) -> Value:
 
 
 @operator("ClipByValue")
-def clip(call: Call) -> Value:
+def clip(call: FlowCall) -> Value:
     """Elements between two limits."""
     g = call.g
     return g("Min", g("Max", call.raw(0), call.raw(1)), call.raw(2))
 
 
 @operator("Cast")
-def cast(call: Call) -> Any:
+def cast(call: FlowCall) -> Any:
     """Elements in another type; a float is cut off toward zero."""
     g, item = call.g, call.item(0)
     to = call.type("DstT")
@@ -216,7 +206,7 @@ def _part(dtype: DType) -> DType:
 # -- complex numbers -------------------------------------------------------------------------------
 
 
-def _complex_pair(call: Call, kind: str) -> Complex:
+def _complex_pair(call: FlowCall, kind: str) -> Complex:
     g, (a, b) = call.g, (call.parts(0), call.parts(1))
     if kind in ("Add", "Sub"):
         return Complex(g(kind, *_of_one_rank(g, a, b)))
@@ -251,14 +241,8 @@ def joined(g: Importer, real: Value, imaginary: Value) -> Complex:
     return Complex(g("Concat", *parts, axis=-1))
 
 
-@operator("Complex")
-def complex_(call: Call) -> Complex:
-    """Complex numbers of these parts."""
-    return joined(call.g, call.raw(0), call.raw(1))
-
-
 @operator("Conj")
-def conjugate(call: Call) -> Any:
+def conjugate(call: FlowCall) -> Any:
     """Complex numbers with the other sign of their imaginary parts."""
     if not isinstance(call.item(0), Complex):
         return call.raw(0)
@@ -267,7 +251,7 @@ def conjugate(call: Call) -> Any:
 
 
 @operator("Angle")
-def angle(call: Call) -> Value:
+def angle(call: FlowCall) -> Value:
     """The angles of complex numbers."""
     real, imaginary = split(call.g, call.parts(0))
     return arithmetic.atan2(call.g, imaginary, real)

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.tensors import dtype_of
 from infuse.ir.graph import Value
 
@@ -25,7 +25,7 @@ def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any
     return (first - zero) * step, (last - zero) * step, step
 
 
-def _rounded(call: Call, low: Any, high: Any) -> Value:
+def _rounded(call: FlowCall, low: Any, high: Any) -> Value:
     bits = int(call.option("num_bits", 8))
     if not 2 <= bits <= 16:
         raise ModelFileError(f"it has {bits} bits")
@@ -39,13 +39,13 @@ def _rounded(call: Call, low: Any, high: Any) -> Value:
 
 
 @operator("FakeQuantWithMinMaxArgs")
-def fake_quant(call: Call) -> Value:
+def fake_quant(call: FlowCall) -> Value:
     """Real numbers rounded to those that some number of bits has between two limits."""
     return _rounded(call, call.option("min", -6.0), call.option("max", 6.0))
 
 
 @operator("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
-def fake_quant_of_operands(call: Call) -> Value:
+def fake_quant_of_operands(call: FlowCall) -> Value:
     """The same, with limits that are operands: for each channel, or of all."""
     low, high = call.const(1), call.const(2)
     if low is None or high is None:
@@ -54,7 +54,7 @@ def fake_quant_of_operands(call: Call) -> Value:
 
 
 @operator("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
-def there_and_back(call: Call) -> Value:
+def there_and_back(call: FlowCall) -> Value:
     """Real numbers rounded to those that scaled integers stand for."""
     if not call.option("range_given", True) or int(call.option("axis", -1)) != -1:
         raise call.unsupported("rounding by the range of the operand itself, or by channels,")
@@ -82,7 +82,7 @@ def there_and_back(call: Call) -> Value:
 
 
 @operator("Dequantize")
-def dequantize(call: Call) -> Value:
+def dequantize(call: FlowCall) -> Value:
     """Scaled integers as real numbers, by the range that they stand for."""
     g, x = call.g, call.raw(0)
     if int(call.option("axis", -1)) != -1 or call.type("dtype", 1) != dtypes.float32:

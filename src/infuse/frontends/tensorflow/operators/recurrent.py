@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.tracing.importer import Importer
 
 
 def _lstm_step(
-    g: Importer, call: Call, x: Value, states: Sequence[Value], parts: Sequence[Value], newer: bool
+    g: Importer,
+    call: FlowCall,
+    x: Value,
+    states: Sequence[Value],
+    parts: Sequence[Value],
+    newer: bool,
 ) -> list[Value]:
     """Input gate, cell, forget gate, output gate, candidate, its activation, result."""
     c, h = states
@@ -41,14 +46,14 @@ def _lstm_step(
 
 
 @operator("LSTMBlockCell")
-def lstm_cell(call: Call) -> list[Value]:
+def lstm_cell(call: FlowCall) -> list[Value]:
     """One step of an LSTM."""
     x, c, h, *parts = (call.raw(i) for i in range(8))
     return _lstm_step(call.g, call, x, (c, h), parts, newer=False)
 
 
 @operator("BlockLSTM", "BlockLSTMV2")
-def block_lstm(call: Call) -> list[Value]:
+def block_lstm(call: FlowCall) -> list[Value]:
     """An LSTM over the first times, as many as operand 0 says; zeros afterwards."""
     g = call.g
     length, x, c, h, *parts = (call.raw(i) for i in range(9))
@@ -69,7 +74,7 @@ def block_lstm(call: Call) -> list[Value]:
     return results[2:]
 
 
-def _limits(call: Call, x: Value) -> list[Any]:
+def _limits(call: FlowCall, x: Value) -> list[Any]:
     g = call.g
     size = g.size_of(x, 0)
     end = g.constant(np.array(size, np.int64)) if isinstance(size, int) else size
@@ -77,7 +82,7 @@ def _limits(call: Call, x: Value) -> list[Any]:
 
 
 @operator("GRUBlockCell")
-def gru_cell(call: Call) -> list[Value]:
+def gru_cell(call: FlowCall) -> list[Value]:
     """One step of a GRU: its gates, its candidate, its result."""
     g = call.g
     x, h, w_gates, w, b_gates, b = (call.raw(i) for i in range(6))

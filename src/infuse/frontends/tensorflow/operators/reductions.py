@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import ordering
 from infuse.tracing.tensorflow import indexing
@@ -18,7 +18,7 @@ from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("ArgMax", "ArgMin")
-def place(call: Call) -> Value:
+def place(call: FlowCall) -> Value:
     """Where the largest or least number is."""
     x = call.raw(0)
     if x.dtype.is_bool:
@@ -29,7 +29,7 @@ def place(call: Call) -> Value:
 
 
 @operator("TopKV2", "TopK")
-def top_k(call: Call) -> list[Value]:
+def top_k(call: FlowCall) -> list[Value]:
     """The largest elements of the last axis in order, and their places."""
     count = call.list_of(1) if call.has(1) else call.g.ints(int(call.option("k")))
     values, places = call.g.several(
@@ -39,7 +39,7 @@ def top_k(call: Call) -> list[Value]:
 
 
 @operator("InTopK", "InTopKV2")
-def in_top_k(call: Call) -> Value:
+def in_top_k(call: FlowCall) -> Value:
     """Whether the class of each row is among its largest."""
     g, rows, classes, k = call.g, call.raw(0), call.int64(1), call.raw(2)
     score = g("GatherElements", rows, g("Unsqueeze", classes, g.ints(1)), axis=1)
@@ -50,8 +50,8 @@ def in_top_k(call: Call) -> Value:
 _SEGMENTS: Final = {"SegmentProd": "mul", "SegmentMax": "max", "SegmentMin": "min"}
 
 
-def _segment(how: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _segment(how: str) -> Callable[[FlowCall], Value]:
+    def build(call: FlowCall) -> Value:
         g = call.g
         last = g("ReduceMax", call.int64(1), g.ints(0), keepdims=1)
         count = g("Add", last, 1)
@@ -76,7 +76,7 @@ for _name, _how in _SEGMENTS.items():
 
 
 @operator("SegmentMean")
-def segment_mean(call: Call) -> Value:
+def segment_mean(call: FlowCall) -> Value:
     """The means of the rows of each segment."""
     g, x = call.g, call.raw(0)
     sums = indexing.segment_sum(call)
@@ -86,7 +86,7 @@ def segment_mean(call: Call) -> Value:
 
 
 @operator("UniqueV2")
-def unique_v2(call: Call) -> list[Value]:
+def unique_v2(call: FlowCall) -> list[Value]:
     """The different elements of a list, and which of them each one is."""
     axes = call.ints(1)
     if call.raw(0).rank != 1 or axes not in ([], [0]):
@@ -95,7 +95,7 @@ def unique_v2(call: Call) -> list[Value]:
 
 
 @operator("UniqueWithCounts", "UniqueWithCountsV2")
-def unique_with_counts(call: Call) -> list[Value]:
+def unique_with_counts(call: FlowCall) -> list[Value]:
     """Besides, how often each of them comes."""
     values, _, which, counts = call.g.several(4, "Unique", call.raw(0), sorted=0)
     return [values, call.as_result(which), call.as_result(counts)]
@@ -104,8 +104,8 @@ def unique_with_counts(call: Call) -> list[Value]:
 # -- putting ---------------------------------------------------------------------------------------
 
 
-def _put(how: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _put(how: str) -> Callable[[FlowCall], Value]:
+    def build(call: FlowCall) -> Value:
         x, at, updates = call.raw(0), call.int64(1), call.raw(2)
         if how == "sub":
             return call.g("ScatterND", x, at, call.g("Neg", updates), reduction="add")
@@ -121,7 +121,7 @@ for _name, _how in {
 
 
 @operator("TensorStridedSliceUpdate")
-def strided_update(call: Call) -> Value:
+def strided_update(call: FlowCall) -> Value:
     """A tensor with other elements where a strided slice of it is."""
     g, x = call.g, call.raw(0)
     sizes = [size for size in x.shape if isinstance(size, int)]
@@ -138,7 +138,7 @@ def strided_update(call: Call) -> Value:
 
 
 @operator("DynamicStitch", "ParallelDynamicStitch")
-def stitch(call: Call) -> Value:
+def stitch(call: FlowCall) -> Value:
     """Rows at the places that lists of numbers say, later ones over earlier ones."""
     g, count = call.g, call.count // 2
     numbers = [g("Reshape", call.int64(i), g.ints(-1)) for i in range(count)]
@@ -156,7 +156,7 @@ def stitch(call: Call) -> Value:
 
 
 @operator("DynamicPartition")
-def partition(call: Call) -> list[Value]:
+def partition(call: FlowCall) -> list[Value]:
     """The rows of each of several parts."""
     g, data, numbers = call.g, call.raw(0), call.raw(1)
     many = int(call.option("num_partitions", 1))
@@ -175,7 +175,7 @@ def partition(call: Call) -> list[Value]:
 # -- boxes -----------------------------------------------------------------------------------------
 
 
-def _suppressed(call: Call, overlap: Any, threshold: Any) -> Value:
+def _suppressed(call: FlowCall, overlap: Any, threshold: Any) -> Value:
     g = call.g
     boxes = g("Unsqueeze", call.raw(0), g.ints(0))
     scores = g("Unsqueeze", call.raw(1), g.ints(0, 1))
@@ -188,21 +188,21 @@ def _suppressed(call: Call, overlap: Any, threshold: Any) -> Value:
 
 
 @operator("NonMaxSuppression")
-def first_suppression(call: Call) -> Value:
+def first_suppression(call: FlowCall) -> Value:
     """The numbers of the boxes that stay."""
     limit = call.g.constant(np.float32(call.option("iou_threshold", 0.5)))
     return call.g.cast(_suppressed(call, limit, None), dtypes.int32)
 
 
 @operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
-def suppression(call: Call) -> Value:
+def suppression(call: FlowCall) -> Value:
     """The numbers of the boxes that stay."""
     threshold = call.raw(4) if call.has(4) else None
     return call.g.cast(_suppressed(call, call.raw(3), threshold), dtypes.int32)
 
 
 @operator("NonMaxSuppressionV4")
-def padded_suppression(call: Call) -> list[Value]:
+def padded_suppression(call: FlowCall) -> list[Value]:
     """The numbers of the boxes that stay, zeros behind them where asked for, and how many."""
     g, chosen = call.g, _suppressed(call, call.raw(3), call.raw(4))
     count = g.cast(g("Squeeze", g("Shape", chosen), g.ints(0)), dtypes.int32)
@@ -210,7 +210,7 @@ def padded_suppression(call: Call) -> list[Value]:
 
 
 @operator("NonMaxSuppressionV5")
-def soft_suppression(call: Call) -> list[Value]:
+def soft_suppression(call: FlowCall) -> list[Value]:
     """Besides, their scores."""
     sigma = call.const(5)
     if sigma is None or np.any(sigma):
@@ -221,7 +221,7 @@ def soft_suppression(call: Call) -> list[Value]:
     return [g.cast(_filled(call, chosen, chosen), dtypes.int32), scores, count]
 
 
-def _filled(call: Call, value: Value, chosen: Value) -> Value:
+def _filled(call: FlowCall, value: Value, chosen: Value) -> Value:
     if not call.option("pad_to_max_output_size", False):
         return value
     g = call.g

@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.operators.images import LARGEST
 from infuse.ir.graph import Array, Value
 
@@ -52,7 +52,7 @@ _KERNELS: Final[dict[str, tuple[float, Curve]]] = {
 """How far kernels reach, and what they are at a distance."""
 
 
-def _spans(call: Call) -> tuple[Value, list[tuple[int, int]]]:
+def _spans(call: FlowCall) -> tuple[Value, list[tuple[int, int]]]:
     """Images as floats, and their sizes before and after along rows and columns."""
     x, after = call.g.cast(call.raw(0), dtypes.float32), call.ints(1)
     if x.rank != 4 or len(after) != 2 or min(after) < 1 or max(after) > LARGEST:
@@ -65,14 +65,14 @@ def _spans(call: Call) -> tuple[Value, list[tuple[int, int]]]:
     return x, spans
 
 
-def _weighted(call: Call, x: Value, rows: Array, columns: Array) -> Value:
+def _weighted(call: FlowCall, x: Value, rows: Array, columns: Array) -> Value:
     for weights, equation in ((rows, "ph,nhwc->npwc"), (columns, "qw,nhwc->nhqc")):
         x = call.g("Einsum", call.g.constant(weights.astype(np.float32)), x, equation=equation)
     return x
 
 
 @operator("ScaleAndTranslate")
-def scale_and_translate(call: Call) -> Value:
+def scale_and_translate(call: FlowCall) -> Value:
     """Images scaled and moved, between whose pixels lie the curves of a kernel."""
     x, spans = _spans(call)
     kind = call.text("kernel_type", "lanczos3", *_KERNELS)
@@ -113,7 +113,7 @@ def _moved(
 
 
 @operator("ResizeArea")
-def area(call: Call) -> Value:
+def area(call: FlowCall) -> Value:
     """Images of other sizes whose pixels are the means of what they cover."""
     x, spans = _spans(call)
     aligned = bool(call.option("align_corners", False))

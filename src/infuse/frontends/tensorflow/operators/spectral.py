@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
 from infuse.tracing.items import Complex
 
 
-def _along(call: Call, parts: Value, length: Any, axis: int, **kind: int) -> Value:
+def _along(call: FlowCall, parts: Value, length: Any, axis: int, **kind: int) -> Value:
     return call.g("DFT", parts, length, call.g.constant(np.array(axis, np.int64)), **kind)
 
 
-def _whole(axes: int, inverse: int) -> Callable[[Call], Complex]:
-    def build(call: Call) -> Complex:
+def _whole(axes: int, inverse: int) -> Callable[[FlowCall], Complex]:
+    def build(call: FlowCall) -> Complex:
         parts = call.parts(0)
         if parts.rank <= axes:
             raise ModelFileError(f"its operand has {parts.rank - 1} axes")
@@ -29,13 +29,13 @@ def _whole(axes: int, inverse: int) -> Callable[[Call], Complex]:
     return build
 
 
-def _lengths(call: Call, axes: int) -> list[Value]:
+def _lengths(call: FlowCall, axes: int) -> list[Value]:
     listed = call.list_of(1)
     return [call.g("Gather", listed, call.g.constant(np.array(i))) for i in range(axes)]
 
 
-def _real(axes: int) -> Callable[[Call], Complex]:
-    def build(call: Call) -> Complex:
+def _real(axes: int) -> Callable[[FlowCall], Complex]:
+    def build(call: FlowCall) -> Complex:
         x, lengths = call.raw(0), _lengths(call, axes)
         if x.rank < axes:
             raise ModelFileError(f"its operand has {x.rank} axes")
@@ -49,8 +49,8 @@ def _real(axes: int) -> Callable[[Call], Complex]:
     return build
 
 
-def _back(axes: int) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _back(axes: int) -> Callable[[FlowCall], Value]:
+    def build(call: FlowCall) -> Value:
         g, parts, lengths = call.g, call.parts(0), _lengths(call, axes)
         last = parts.rank - 2
         if last + 1 < axes:
@@ -64,7 +64,7 @@ def _back(axes: int) -> Callable[[Call], Value]:
     return build
 
 
-def _mirrored(call: Call, parts: Value, length: Value, axis: int) -> Value:
+def _mirrored(call: FlowCall, parts: Value, length: Value, axis: int) -> Value:
     """The inverse transform of what its conjugates complete."""
     count = None if length.const is None else int(length.const)
     if count is None or count < 1:

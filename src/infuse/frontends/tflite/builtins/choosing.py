@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, builtin
+from infuse.frontends.tflite.calls import LiteCall, builtin
 from infuse.ir.graph import Value
 from infuse.tracing.tensorflow.indexing import unsorted
 
@@ -14,7 +14,7 @@ builtin("UNSORTED_SEGMENT_MIN")(unsorted("min", skips_nan=True))
 
 
 @builtin("EMBEDDING_LOOKUP")
-def embedding_lookup(call: Call) -> Value:
+def embedding_lookup(call: LiteCall) -> Value:
     """Rows of operand 1 by number."""
     if call.tensor(1).quantized and not call.result().quantized:
         return call.g("Gather", call.real(1), call.raw(0), axis=0)
@@ -22,7 +22,7 @@ def embedding_lookup(call: Call) -> Value:
 
 
 @builtin("DILATE")
-def dilate(call: Call) -> Value:
+def dilate(call: LiteCall) -> Value:
     """Elements with others between them: along each axis one less than operand 1 says."""
     g = call.g
     x, number = call.moved(0, 2)
@@ -48,14 +48,14 @@ def dilate(call: Call) -> Value:
 
 
 @builtin("NON_MAX_SUPPRESSION_V4")
-def non_max_suppression(call: Call) -> list[Value]:
+def non_max_suppression(call: LiteCall) -> list[Value]:
     """The numbers of the boxes that stay, zeros behind them, and how many there are."""
     _, places, count = _boxes(call)
     return [call.as_result(places), call.as_result(count, 1)]
 
 
 @builtin("NON_MAX_SUPPRESSION_V5")
-def non_max_suppression_v5(call: Call) -> list[Value]:
+def non_max_suppression_v5(call: LiteCall) -> list[Value]:
     """Besides, their scores."""
     sigma = call.const(5)
     if sigma is None or np.any(sigma):
@@ -68,7 +68,7 @@ def non_max_suppression_v5(call: Call) -> list[Value]:
     return [call.as_result(places), padded, call.as_result(count, 2)]
 
 
-def _boxes(call: Call) -> tuple[Value, Value, Value]:
+def _boxes(call: LiteCall) -> tuple[Value, Value, Value]:
     g, most = call.g, call.list_of(2)
     boxes, scores = (
         g("Unsqueeze", call.raw(0), g.ints(0)),

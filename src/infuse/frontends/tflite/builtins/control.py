@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, alike, builtin
-from infuse.frontends.tflite.model import Tensor
+from infuse.frontends.tflite.calls import LiteCall, alike, builtin
+from infuse.frontends.tflite.model import LiteTensor
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 
@@ -17,7 +17,9 @@ def _close(g: Importer, values: Sequence[Value]) -> None:
         g.output(f"output_{number}", g("Identity", value))
 
 
-def _agree(call: Call, subgraph: int, passed: Sequence[Tensor], made: Sequence[Tensor]) -> None:
+def _agree(
+    call: LiteCall, subgraph: int, passed: Sequence[LiteTensor], made: Sequence[LiteTensor]
+) -> None:
     """ModelFileError unless scaled integers mean the same in a subgraph and around it."""
     for part, others in zip(call.scope.signature(subgraph), (passed, made)):
         for inside, outside in zip(part, others):
@@ -27,12 +29,12 @@ def _agree(call: Call, subgraph: int, passed: Sequence[Tensor], made: Sequence[T
                 )
 
 
-def _results(call: Call) -> list[Tensor]:
+def _results(call: LiteCall) -> list[LiteTensor]:
     return [call.result(number) for number in range(call.results)]
 
 
 @builtin("IF")
-def if_(call: Call) -> list[Value]:
+def if_(call: LiteCall) -> list[Value]:
     """The results of one subgraph where operand 0 holds, else of another."""
     operands = [call.raw(index) for index in range(1, call.count)]
     bodies = {}
@@ -50,7 +52,7 @@ def if_(call: Call) -> list[Value]:
 
 
 @builtin("WHILE")
-def while_(call: Call) -> list[Value]:
+def while_(call: LiteCall) -> list[Value]:
     """What a subgraph makes of the operands, again and again while another one holds for them."""
     g, scope = call.g, call.scope
     condition, body = (int(call.option(f"{n}_subgraph_index")) for n in ("cond", "body"))
@@ -73,7 +75,7 @@ def while_(call: Call) -> list[Value]:
     return g.control(len(operands), "Loop", None, first, *operands, bodies={"body": inner})
 
 
-def _going(call: Call, g: Importer, condition: int, values: Sequence[Value]) -> Value:
+def _going(call: LiteCall, g: Importer, condition: int, values: Sequence[Value]) -> Value:
     results = call.scope.inner(g, condition, values)
     if len(results) != 1 or not results[0].dtype.is_bool:
         raise ModelFileError("its condition does not make one truth value")
@@ -81,7 +83,7 @@ def _going(call: Call, g: Importer, condition: int, values: Sequence[Value]) -> 
 
 
 @builtin("CALL")
-def call_(call: Call) -> list[Value]:
+def call_(call: LiteCall) -> list[Value]:
     """The results of a subgraph."""
     operands = [call.raw(index) for index in range(call.count)]
     subgraph = int(call.option("subgraph"))

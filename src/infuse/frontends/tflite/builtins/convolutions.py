@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, builtin, parameters
+from infuse.frontends.tflite.calls import LiteCall, builtin, parameters
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
@@ -23,12 +23,12 @@ _AXES_2D: Final = ("h", "w")
 _AXES_3D: Final = ("d", "h", "w")
 
 
-def finish(call: Call, y: Value) -> Value:
+def finish(call: LiteCall, y: Value) -> Value:
     """The result in the file's layout and type, after the fused activation."""
     return call.g.permute(call.quantized(call.activated(y)), *FROM_CHANNELS[y.rank])
 
 
-def per_axis(call: Call, option: str, names: Sequence[str]) -> tuple[int, ...]:
+def per_axis(call: LiteCall, option: str, names: Sequence[str]) -> tuple[int, ...]:
     """An option that is there for each axis, as `stride_h`, which is positive."""
     values = tuple(int(call.option(f"{option}_{name}")) for name in names)
     if any(value < 1 for value in values):
@@ -37,7 +37,7 @@ def per_axis(call: Call, option: str, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def padding(
-    call: Call, sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
+    call: LiteCall, sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
 ) -> dict[str, Any]:
     """The attribute that says how a window is padded, with numbers where sizes are known."""
     kind = call.option("padding")
@@ -49,7 +49,7 @@ def padding(
 
 
 def _convolution(
-    call: Call, names: Sequence[str], weights: Sequence[int], depthwise: bool = False
+    call: LiteCall, names: Sequence[str], weights: Sequence[int], depthwise: bool = False
 ) -> Value:
     rank = len(names) + 2
     x, w, b = call.real(0, *TO_CHANNELS[rank]), call.real(1, *weights), call.bias(2)
@@ -69,26 +69,18 @@ def _convolution(
     return finish(call, y)
 
 
-@builtin("CONV_2D")
-def conv_2d(call: Call) -> Value:
-    """A convolution with filters OHWI."""
-    return _convolution(call, _AXES_2D, (0, 3, 1, 2))
+builtin("CONV_2D")(lambda call: _convolution(call, _AXES_2D, (0, 3, 1, 2)))
+builtin("CONV_3D")(lambda call: _convolution(call, _AXES_3D, (4, 3, 0, 1, 2)))
 
 
 @builtin("DEPTHWISE_CONV_2D")
-def depthwise_conv_2d(call: Call) -> Value:
+def depthwise_conv_2d(call: LiteCall) -> Value:
     """A convolution of each channel by itself, with filters 1HWO."""
     return _convolution(call, _AXES_2D, (3, 0, 1, 2), depthwise=True)
 
 
-@builtin("CONV_3D")
-def conv_3d(call: Call) -> Value:
-    """A convolution over three axes, with filters DHWIO."""
-    return _convolution(call, _AXES_3D, (4, 3, 0, 1, 2))
-
-
 @builtin("TRANSPOSE_CONV")
-def transpose_conv(call: Call) -> Value:
+def transpose_conv(call: LiteCall) -> Value:
     """The transpose of a convolution with filters OHWI; operand 0 is the shape of the result."""
     x, w = call.real(2, *TO_CHANNELS[4]), call.real(1, 3, 0, 1, 2)
     b = None
@@ -97,7 +89,7 @@ def transpose_conv(call: Call) -> Value:
     return _transposed(call, _AXES_2D, x, w, b, (1, 1))
 
 
-def _transposed_bias(call: Call) -> Value | None:
+def _transposed_bias(call: LiteCall) -> Value | None:
     """The bias of a transposed convolution, whose other operands are in another order."""
     if call.tensor(3).quantization is None and call.raw(3).dtype == dtypes.int32:
         raise ModelFileError("the integers of its bias have no scale")
@@ -105,7 +97,7 @@ def _transposed_bias(call: Call) -> Value | None:
 
 
 @builtin("CONV_3D_TRANSPOSE")
-def conv_3d_transpose(call: Call) -> Value:
+def conv_3d_transpose(call: LiteCall) -> Value:
     """The transpose of a convolution over three axes with filters DHWOI."""
     x, w = call.real(2, *TO_CHANNELS[5]), call.real(1, 4, 3, 0, 1, 2)
     b = call.real(3) if call.has(3) else None
@@ -113,7 +105,7 @@ def conv_3d_transpose(call: Call) -> Value:
 
 
 def _transposed(
-    call: Call, names: Sequence[str], x: Value, w: Value, b: Value | None, spread: Sequence[int]
+    call: LiteCall, names: Sequence[str], x: Value, w: Value, b: Value | None, spread: Sequence[int]
 ) -> Value:
     g, strides = call.g, per_axis(call, "stride", names)
     expected = call.numbers(0)[1:-1]
@@ -145,7 +137,7 @@ def _transposed(
 
 
 @builtin("FULLY_CONNECTED")
-def fully_connected(call: Call) -> Value:
+def fully_connected(call: LiteCall) -> Value:
     """X · weightsᵀ + bias, over the last axis."""
     g = call.g
     if call.option("weights_format") != 0:
@@ -166,14 +158,14 @@ def fully_connected(call: Call) -> Value:
     return y
 
 
-def _turned(call: Call) -> Value:
+def _turned(call: LiteCall) -> Value:
     return call.real(1, 1, 0)
 
 
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def _pooled(call: Call, kind: str, x: Value, **attributes: int) -> Value:
+def _pooled(call: LiteCall, kind: str, x: Value, **attributes: int) -> Value:
     kernel = int(call.option("filter_height")), int(call.option("filter_width"))
     if min(kernel) < 1:
         raise ModelFileError(f"its window has the sizes {kernel}")
@@ -183,7 +175,7 @@ def _pooled(call: Call, kind: str, x: Value, **attributes: int) -> Value:
 
 
 @builtin("AVERAGE_POOL_2D")
-def average_pool(call: Call) -> Value:
+def average_pool(call: LiteCall) -> Value:
     """The mean of each window, without its pads; of scaled integers, the whole number next to it,
     of two the one away from zero.
     """
@@ -200,7 +192,7 @@ def average_pool(call: Call) -> Value:
     return g.permute(g.cast(y, x.dtype), *FROM_CHANNELS[4])
 
 
-def _stored_limits(call: Call) -> tuple[int, int]:
+def _stored_limits(call: LiteCall) -> tuple[int, int]:
     """The least and the largest integer that the fused activation leaves in a scaled result."""
     result, kind = call.result(), call.option("activation")
     low, high = limits(result.dtype)
@@ -216,13 +208,13 @@ def _stored_limits(call: Call) -> tuple[int, int]:
 
 
 @builtin("MAX_POOL_2D")
-def max_pool(call: Call) -> Value:
+def max_pool(call: LiteCall) -> Value:
     """The largest element of each window."""
     return finish(call, _pooled(call, "MaxPool", call.real(0, *TO_CHANNELS[4])))
 
 
 @builtin("L2_POOL_2D")
-def l2_pool(call: Call) -> Value:
+def l2_pool(call: LiteCall) -> Value:
     """The root of the mean square of each window, without its pads."""
     x = call.real(0, *TO_CHANNELS[4])
     return finish(call, call.g("Sqrt", _pooled(call, "AveragePool", call.g("Mul", x, x))))
@@ -234,8 +226,8 @@ builtin("BATCH_MATMUL")(batch_matmul)
 # -- sizes of images -------------------------------------------------------------------------------
 
 
-def _resized(nearest: bool) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _resized(nearest: bool) -> Callable[[LiteCall], Value]:
+    def build(call: LiteCall) -> Value:
         axes = TO_CHANNELS[4]
         exact = nearest and call.keeps(0)
         x = call.g.permute(call.raw(0), *axes) if exact else call.real(0, *axes)
@@ -248,8 +240,8 @@ builtin("RESIZE_BILINEAR")(_resized(nearest=False))
 builtin("RESIZE_NEAREST_NEIGHBOR")(_resized(nearest=True))
 
 
-def _rearranged(kind: str, **attributes: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _rearranged(kind: str, **attributes: str) -> Callable[[LiteCall], Value]:
+    def build(call: LiteCall) -> Value:
         block = int(call.option("block_size"))
         if block < 1:
             raise ModelFileError(f"its blocks have the size {block}")

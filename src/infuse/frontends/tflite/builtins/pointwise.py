@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, activation, builtin
+from infuse.frontends.tflite.calls import LiteCall, activation, builtin
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic
 
@@ -17,22 +17,22 @@ _LIMITED: Final = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 
 _ARITHMETIC: Final = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
 
 
-def _limited(low: float, high: float) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _limited(low: float, high: float) -> Callable[[LiteCall], Value]:
+    def build(call: LiteCall) -> Value:
         x = call.real(0)
         return call.g("Clip", x, call.g.number(low, x.dtype), call.g.number(high, x.dtype))
 
     return build
 
 
-def _arithmetic(kind: str) -> Callable[[Call], Value]:
+def _arithmetic(kind: str) -> Callable[[LiteCall], Value]:
     return lambda call: call.activated(call.g(kind, call.real(0), call.real(1)))
 
 
-def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
+def _extreme(kind: str, better: str) -> Callable[[LiteCall], Value]:
     """The first operand where it is better, else the second, also where the first is NaN."""
 
-    def build(call: Call) -> Value:
+    def build(call: LiteCall) -> Value:
         x, y = call.moved(0, 1)
         if x.dtype.is_float:
             return call.g("Where", call.g(better, x, y), x, y)
@@ -55,7 +55,7 @@ builtin("MINIMUM")(_extreme("Min", "Less"))
 
 
 @builtin("CAST")
-def cast(call: Call) -> Value:
+def cast(call: LiteCall) -> Value:
     """Elements in another type; a float is cut off toward zero, and within the integers of the
     type. Of complex numbers, the real parts count.
     """
@@ -74,7 +74,7 @@ def cast(call: Call) -> Value:
 
 
 @builtin("DEQUANTIZE")
-def dequantize(call: Call) -> Value:
+def dequantize(call: LiteCall) -> Value:
     """Scaled integers or short floats as float32."""
     x = call.real(0)
     if not x.dtype.is_float:
@@ -83,7 +83,7 @@ def dequantize(call: Call) -> Value:
 
 
 @builtin("FAKE_QUANT")
-def fake_quant(call: Call) -> Value:
+def fake_quant(call: LiteCall) -> Value:
     """Real numbers rounded to those that some number of bits has between two limits; NaN to the
     lowest.
     """
@@ -104,14 +104,14 @@ def fake_quant(call: Call) -> Value:
 
 
 @builtin("SOFTMAX")
-def softmax(call: Call) -> Value:
+def softmax(call: LiteCall) -> Value:
     """Exponentials of beta · x along the last axis, scaled to the sum one."""
     x, beta = call.real(0), float(call.option("beta", 0.0))
     return call.g("Softmax", x if beta == 1 else call.g("Mul", x, beta), axis=-1)
 
 
 @builtin("L2_NORMALIZATION")
-def l2_normalization(call: Call) -> Value:
+def l2_normalization(call: LiteCall) -> Value:
     """X over its length along the last axis, which is taken for 1e-6 at least."""
     g, x = call.g, call.real(0)
     length = g("ReduceL2", x, g.ints(-1), keepdims=1)
@@ -120,7 +120,7 @@ def l2_normalization(call: Call) -> Value:
 
 
 @builtin("LOCAL_RESPONSE_NORMALIZATION")
-def local_response_normalization(call: Call) -> Value:
+def local_response_normalization(call: LiteCall) -> Value:
     """X over a power of the squares of its neighbours along the last axis."""
     size = 2 * int(call.option("radius")) + 1
     if size < 1:

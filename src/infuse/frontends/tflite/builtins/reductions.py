@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tflite.builtins.units import scales
-from infuse.frontends.tflite.calls import BYTES, Call, builtin
+from infuse.frontends.tflite.calls import BYTES, LiteCall, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 from infuse.tracing.tensorflow.movement import axis_of
@@ -18,13 +18,13 @@ from infuse.tracing.tensorflow.reductions import over, reduced
 
 
 @builtin("MEAN")
-def mean(call: Call) -> Value:
+def mean(call: LiteCall) -> Value:
     """The means of axes; of bytes, as the delegate rounds them."""
     stored = _stored_mean(call) if call.raw(0).dtype in BYTES else None
     return reduced("ReduceMean")(call) if stored is None else stored
 
 
-def _stored_mean(call: Call) -> Value | None:
+def _stored_mean(call: LiteCall) -> Value | None:
     """Means of bytes as bytes, which the delegate rounds when the zero point has been added; None
     where it takes no such call.
     """
@@ -44,10 +44,10 @@ def _stored_mean(call: Call) -> Value | None:
     return g("QuantizeLinear", places, g.constant(one), g.constant(np.zeros((), dtype)))
 
 
-def place(kind: str) -> Callable[[Call], Value]:
+def place(kind: str) -> Callable[[LiteCall], Value]:
     """Where the largest or least element is."""
 
-    def build(call: Call) -> Value:
+    def build(call: LiteCall) -> Value:
         x = call.raw(0)
         if x.dtype.is_bool:
             x = call.g.cast(x, dtypes.uint8)
@@ -62,7 +62,7 @@ builtin("ARG_MIN")(place("ArgMin"))
 
 
 @builtin("TOPK_V2")
-def top_k(call: Call) -> list[Value]:
+def top_k(call: LiteCall) -> list[Value]:
     """The largest elements of the last axis in order, and their places; NaN comes last."""
     g, (x,) = call.g, call.moved(0)
     if x.dtype.is_float:
@@ -75,7 +75,7 @@ def top_k(call: Call) -> list[Value]:
 
 
 @builtin("RFFT2D")
-def rfft2d(call: Call) -> Value:
+def rfft2d(call: LiteCall) -> Value:
     """The Fourier transform of the last two axes of real numbers, without what follows of it."""
     g, x = call.g, call.raw(0)
     lengths = call.list_of(1)
@@ -87,5 +87,5 @@ def rfft2d(call: Call) -> Value:
     return _transformed(call, parts, height, x.rank - 2, onesided=0)
 
 
-def _transformed(call: Call, parts: Value, length: Value, axis: int, onesided: int) -> Value:
+def _transformed(call: LiteCall, parts: Value, length: Value, axis: int, onesided: int) -> Value:
     return call.g("DFT", parts, length, call.g.constant(axis), onesided=onesided)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, activation, builtin
+from infuse.frontends.tflite.calls import LiteCall, activation, builtin
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.tracing.importer import Importer
@@ -17,7 +17,7 @@ Step = Callable[[Importer, Sequence[Value], Value], tuple[Sequence[Value], Value
 _TANH: Final = 4
 
 
-def _floats(call: Call, *operands: int) -> list[Value]:
+def _floats(call: LiteCall, *operands: int) -> list[Value]:
     """Operands that are no scaled integers."""
     if call.tensor(0).quantized:
         raise call.unsupported("its form for scaled integers")
@@ -29,7 +29,7 @@ def _product(g: Importer, x: Value, weights: Value) -> Value:
 
 
 def _scanned(
-    call: Call, states: Sequence[int], x: Value, time: int, step: Step, backward: bool = False
+    call: LiteCall, states: Sequence[int], x: Value, time: int, step: Step, backward: bool = False
 ) -> Value:
     """The results of all times; the variables that are the states get their last values."""
     g, inner = call.g, call.g.body("body")
@@ -58,14 +58,14 @@ def _scanned(
     return results
 
 
-def _time(call: Call) -> int:
+def _time(call: LiteCall) -> int:
     return 0 if call.option("time_major", False) else 1
 
 
 # -- simple cells ----------------------------------------------------------------------------------
 
 
-def _cell(call: Call, first: int) -> Step:
+def _cell(call: LiteCall, first: int) -> Step:
     """act(x · Wᵀ + h · Rᵀ + b) with the operands from this one on."""
     weights, recurrent, bias = _floats(call, first, first + 1, first + 2)
     kind = int(call.option("activation"))
@@ -79,7 +79,7 @@ def _cell(call: Call, first: int) -> Step:
 
 
 @builtin("RNN")
-def rnn(call: Call) -> Value:
+def rnn(call: LiteCall) -> Value:
     """One step of a recurrent network."""
     (state,), y = _cell(call, 1)(call.g, [call.raw(4)], call.real(0))
     call.scope.set(call.number(4), state)
@@ -87,13 +87,13 @@ def rnn(call: Call) -> Value:
 
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_RNN")
-def sequence_rnn(call: Call) -> Value:
+def sequence_rnn(call: LiteCall) -> Value:
     """A recurrent network over all times."""
     return _scanned(call, [4], call.real(0), _time(call), _cell(call, 1))
 
 
 @builtin("BIDIRECTIONAL_SEQUENCE_RNN")
-def bidirectional_rnn(call: Call) -> list[Value]:
+def bidirectional_rnn(call: LiteCall) -> list[Value]:
     """Two recurrent networks, one of which goes backward."""
     if any(call.has(index) for index in range(9, call.count)):
         raise call.unsupported("an auxiliary operand")
@@ -103,14 +103,14 @@ def bidirectional_rnn(call: Call) -> list[Value]:
     return _merged(call, forward, backward)
 
 
-def _merged(call: Call, forward: Value, backward: Value) -> list[Value]:
+def _merged(call: LiteCall, forward: Value, backward: Value) -> list[Value]:
     if call.option("merge_outputs", False):
         return [call.g("Concat", forward, backward, axis=2)]
     return [forward, backward]
 
 
 @builtin("SVDF")
-def svdf(call: Call) -> Value:
+def svdf(call: LiteCall) -> Value:
     """A filter over the features of one time, then one over the last times."""
     g = call.g
     x, features, times = _floats(call, 0, 1, 2)
@@ -210,7 +210,7 @@ def _clipped(g: Importer, value: Value, limit: float) -> Value:
     return g("Clip", value, low, high)
 
 
-def _memory(call: Call, first: int, scales: int | None) -> _Memory:
+def _memory(call: LiteCall, first: int, scales: int | None) -> _Memory:
     """The LSTM whose weights begin at this operand, its layer normalization at that one."""
     _floats(call)
     if (call.operator.options or {}).get("diagonal_recurrent_tensors"):
@@ -240,7 +240,7 @@ def _memory(call: Call, first: int, scales: int | None) -> _Memory:
     )
 
 
-def _sequence(call: Call, memory: _Memory, states: list[int], backward: bool = False) -> Value:
+def _sequence(call: LiteCall, memory: _Memory, states: list[int], backward: bool = False) -> Value:
     x, time = call.real(0), _time(call)
     if not memory.plain or x.rank != 3:
         return _scanned(call, states, x, time, memory.step, backward)
@@ -278,14 +278,14 @@ def _sequence(call: Call, memory: _Memory, states: list[int], backward: bool = F
 
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_LSTM")
-def sequence_lstm(call: Call) -> Value:
+def sequence_lstm(call: LiteCall) -> Value:
     """An LSTM over all times."""
     memory = _memory(call, 1, 20 if call.count > 20 else None)
     return _sequence(call, memory, [18, 19])
 
 
 @builtin("BIDIRECTIONAL_SEQUENCE_LSTM")
-def bidirectional_lstm(call: Call) -> list[Value]:
+def bidirectional_lstm(call: LiteCall) -> list[Value]:
     """Two LSTMs, one of which goes backward."""
     if any(call.has(index) for index in range(39, call.count)):
         raise call.unsupported("an auxiliary operand")
@@ -295,7 +295,7 @@ def bidirectional_lstm(call: Call) -> list[Value]:
 
 
 @builtin("LSTM")
-def lstm(call: Call) -> list[Value]:
+def lstm(call: LiteCall) -> list[Value]:
     """One step of an LSTM."""
     kind = call.option("kernel_type")
     if kind == 1:
@@ -309,7 +309,7 @@ def lstm(call: Call) -> list[Value]:
     return [y]
 
 
-def _basic(call: Call) -> list[Value]:
+def _basic(call: LiteCall) -> list[Value]:
     """The form whose gates are one product, and whose states are operands and results."""
     g = call.g
     x, h, weights, bias, c = _floats(call, 0, 1, 2, 3, 4)

@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.frontends.tflite import tables
-from infuse.frontends.tflite.calls import BYTES, Call, builtin, parameters
+from infuse.frontends.tflite.calls import BYTES, LiteCall, builtin, parameters
 from infuse.frontends.tflite.fixed_point import factor, looked_up, scaled
 from infuse.frontends.tflite.model import Quantization
 from infuse.ir.graph import Array, Value
@@ -30,7 +30,7 @@ _STEEP: Final = 2.0**7
 """Above which, and below whose inverse, the delegate takes no slope."""
 
 
-def scales(call: Call, types: Sequence[DType] = BYTES) -> tuple[float, int, float, int] | None:
+def scales(call: LiteCall, types: Sequence[DType] = BYTES) -> tuple[float, int, float, int] | None:
     """Scale and zero point of an operand of one of these types and of the result, which has the
     same; None where they are not that.
     """
@@ -45,13 +45,13 @@ def scales(call: Call, types: Sequence[DType] = BYTES) -> tuple[float, int, floa
     return float(scale), int(zero), float(step), int(shift)
 
 
-def _stored(call: Call, zero: int) -> tuple[Array, np.iinfo[np.integer]]:
+def _stored(call: LiteCall, zero: int) -> tuple[Array, np.iinfo[np.integer]]:
     """All elements of the operand's type in order, less the zero point, and its limits."""
     info = np.iinfo(call.raw(0).dtype.numpy)
     return np.arange(info.min, info.max + 1) - zero, info
 
 
-def _tabled(call: Call, table: _Table) -> Value | None:
+def _tabled(call: LiteCall, table: _Table) -> Value | None:
     """A function of int16 by its table, which scales and zero points make; None of other types."""
     known = scales(call, _SHORT)
     found = None if known is None else table(*known)
@@ -75,10 +75,10 @@ def _logarithm(scale: float, zero: int, step: float, shift: int) -> Array:
     return tables.between(tables.logarithm(least), scale, zero, step, shift)
 
 
-def _function(kind: str, table: _Table) -> Callable[[Call], Value]:
+def _function(kind: str, table: _Table) -> Callable[[LiteCall], Value]:
     """An operator; of int16 its table."""
 
-    def build(call: Call) -> Value:
+    def build(call: LiteCall) -> Value:
         y = _tabled(call, table)
         return call.g(kind, call.real(0)) if y is None else y
 
@@ -92,7 +92,7 @@ builtin("TANH")(_function("Tanh", _symmetric(tables.tanh)))
 
 
 @builtin("GELU")
-def gelu(call: Call) -> Value:
+def gelu(call: LiteCall) -> Value:
     """The Gaussian error linear unit."""
     approximate = bool(call.option("approximate", False))
     y = _tabled(call, _lined(tables.gelu(approximate)))
@@ -101,7 +101,7 @@ def gelu(call: Call) -> Value:
 
 
 @builtin("SQRT")
-def sqrt(call: Call) -> Value:
+def sqrt(call: LiteCall) -> Value:
     """√x; of int8, the root in whole steps of the result's scale, as LiteRT cuts it off."""
     known = scales(call)
     if known is None and call.result().quantized:
@@ -116,7 +116,7 @@ def sqrt(call: Call) -> Value:
 
 
 @builtin("RSQRT")
-def rsqrt(call: Call) -> Value:
+def rsqrt(call: LiteCall) -> Value:
     """1 / √x; of bytes and int16, the largest where x is zero."""
 
     def lines(scale: float, zero: int, step: float, shift: int) -> Array:
@@ -139,7 +139,7 @@ def rsqrt(call: Call) -> Value:
     return looked_up(call.g, call.raw(0), table.astype(info.dtype))
 
 
-def _sloped(call: Call, alpha: float) -> Value | None:
+def _sloped(call: LiteCall, alpha: float) -> Value | None:
     """Bytes times alpha where they are negative, as bytes of another scale: slopes have 8 bits
     behind the point, and halves go up. None where the delegate takes no such call.
     """
@@ -160,7 +160,7 @@ def _sloped(call: Call, alpha: float) -> Value | None:
 
 
 @builtin("LEAKY_RELU")
-def leaky_relu(call: Call) -> Value:
+def leaky_relu(call: LiteCall) -> Value:
     """X, and alpha · x where x is negative."""
     alpha = float(call.option("alpha", 0.0))
 
@@ -173,7 +173,7 @@ def leaky_relu(call: Call) -> Value:
 
 
 @builtin("QUANTIZE")
-def quantize(call: Call) -> Value:
+def quantize(call: LiteCall) -> Value:
     """Real numbers as scaled integers."""
     if not call.result().quantized:
         raise call.unsupported(f"quantization to {call.dtype} without a scale")
@@ -181,8 +181,8 @@ def quantize(call: Call) -> Value:
     return call.real(0) if y is None else y
 
 
-def _compared(kind: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _compared(kind: str) -> Callable[[LiteCall], Value]:
+    def build(call: LiteCall) -> Value:
         # LiteRT orders int16 by the numbers that are stored, whatever their scales.
         if kind != "Equal" and call.raw(0).dtype == call.raw(1).dtype == dtypes.int16:
             return call.g(kind, call.raw(0), call.raw(1))
@@ -194,7 +194,7 @@ def _compared(kind: str) -> Callable[[Call], Value]:
     return build
 
 
-def _in_steps(call: Call, index: int, quantization: Quantization) -> Value:
+def _in_steps(call: LiteCall, index: int, quantization: Quantization) -> Value:
     """Scaled integers in steps of 1/256, as LiteRT compares them."""
     dtype = call.raw(index).dtype
     scale, zero = parameters(quantization, dtype)
@@ -208,7 +208,4 @@ for _name, _kind in _COMPARED.items():
     builtin(_name)(_compared(_kind))
 
 
-@builtin("NOT_EQUAL")
-def not_equal(call: Call) -> Value:
-    """Whether elements differ."""
-    return call.g("Not", _compared("Equal")(call))
+builtin("NOT_EQUAL")(lambda call: call.g("Not", _compared("Equal")(call)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from infuse.errors import ModelFileError
-from infuse.frontends.tflite.calls import Call, builtin
+from infuse.frontends.tflite.calls import LiteCall, builtin
 from infuse.ir.graph import Value
 
 
 @builtin("CALL_ONCE")
-def call_once(call: Call) -> list[Value]:
+def call_once(call: LiteCall) -> list[Value]:
     """A subgraph that gives variables their first values."""
     resources = call.scope.resources
     resources.once = True
@@ -20,7 +20,7 @@ def call_once(call: Call) -> list[Value]:
 
 
 @builtin("VAR_HANDLE")
-def var_handle(call: Call) -> list[None]:
+def var_handle(call: LiteCall) -> list[None]:
     """The handle of a variable, by its name."""
     name = str(call.option("shared_name", "")) or f"variable_{call.operator.number}"
     container = str(call.option("container", ""))
@@ -30,7 +30,7 @@ def var_handle(call: Call) -> list[None]:
     return [None]
 
 
-def _name(call: Call) -> str:
+def _name(call: LiteCall) -> str:
     name = call.scope.handles.get(call.number(0))
     if name is None:
         raise call.unsupported("a handle of a variable that is an operand or comes from a branch")
@@ -38,7 +38,7 @@ def _name(call: Call) -> str:
 
 
 @builtin("READ_VARIABLE")
-def read_variable(call: Call) -> Value:
+def read_variable(call: LiteCall) -> Value:
     """What was assigned to a variable last: in this run, in the one before, or at first."""
     name, resources = _name(call), call.scope.resources
     if name not in resources.values:
@@ -47,7 +47,7 @@ def read_variable(call: Call) -> Value:
 
 
 @builtin("ASSIGN_VARIABLE")
-def assign_variable(call: Call) -> list[Value]:
+def assign_variable(call: LiteCall) -> list[Value]:
     """Another value for a variable."""
     name, resources, value = _name(call), call.scope.resources, call.raw(1)
     if resources.once:
