@@ -364,18 +364,19 @@ def compile(
     native, x86-64-v4 (AVX-512), x86-64-v3 (AVX2), x86-64, c (C for any machine) or aarch64 (NEON;
     on another machine only with `output`, to be copied there); `threads` the number of threads of a
     run (default: what this process may use); `precision` fp32; bf16: products with weights and
-    those of attention take operands rounded to bfloat16 and sum up in float32, everything else stays as it is (OptionError
-    where the target has no instruction for that); bf16x2: the same products split their operands
-    into two bfloat16 each, so that 16 bits of a number count in place of 8 (OptionError where the
-    target has no tile registers for bfloat16; what is not finite makes NaN); fp16: weights are
-    stored as IEEE halves, and everything is computed in float32 (`metadata["kept_in_fp32"]` of the
-    model names the tensors that halves do not hold); auto: the fastest of these on this machine
-    that stays near fp32; `tune` measures which kernels are fastest, where several compute the same:
-    for up to three minutes, and once, as the times are kept in the cache folder (OptionError where
-    this machine does not run code for the target); without it a model of their costs chooses;
-    `weights` small leaves out the kernels that keep transformed copies of weights, which are up to
-    four times as large (Winograd's convolutions), where another kernel computes the same; `prefix`
-    is what the names of its C functions begin with: two models in one C program need two.
+    those of attention take operands rounded to bfloat16 and sum up in float32, everything else
+    stays as it is (OptionError where the target has no instruction for that); bf16x2: the same
+    products split their operands into two bfloat16 each, so that 16 bits of a number count in place
+    of 8 (OptionError where the target has no tile registers for bfloat16; what is not finite makes
+    NaN); fp16: weights are stored as IEEE halves, and everything is computed in float32
+    (`metadata["kept_in_fp32"]` of the model names the tensors that halves do not hold); auto: the
+    fastest of these on this machine that stays near fp32; `tune` measures which kernels are
+    fastest, where several compute the same: for up to three minutes, and once, as the times are
+    kept in the cache folder (OptionError where this machine does not run code for the target);
+    without it a model of their costs chooses; `weights` small leaves out the kernels that keep
+    transformed copies of weights, which are up to four times as large (Winograd's convolutions),
+    where another kernel computes the same; `prefix` is what the names of its C functions begin
+    with: two models in one C program need two.
 
     `precision="auto"`, or `Auto(max_difference, data)`, compiles the model in each precision that
     this machine computes in, and times them. The fastest is taken if it needs 5 % less time than

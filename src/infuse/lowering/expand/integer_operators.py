@@ -29,7 +29,7 @@ def matmul_integer(make: Composer, node: Node) -> Results:
         if a_zero is not None:
             left = make(left - make.cast(per_row(make, a_zero), dtypes.int32))
         if b_zero is not None:
-            right = make(right - make.cast(_flat(make, b_zero), dtypes.int32))
+            right = make(right - make.cast(one_or_each(make, b_zero), dtypes.int32))
         return make("MatMul", left, right)
     if b.rank != 1:
         return None
