@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,6 @@ from infuse.frontends.keras.config import Config
 from infuse.ir.graph import Array, Value
 from infuse.tracing.calls import Call
 from infuse.tracing.layout import LayoutImporter
-
-if TYPE_CHECKING:
-    from infuse.frontends.keras.reader import KerasReader
-    from infuse.frontends.keras.tree import KerasLayer
-
 
 Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
@@ -69,11 +64,32 @@ def layer(
     return register
 
 
+class DescribedLayer(Protocol):
+    """A layer of the model (`tree.KerasLayer`)."""
+
+    kind: str
+    name: str
+    config: Config
+    children: dict[str, Any]
+    arrays: dict[str, Array]
+
+
+class LayerRunner(Protocol):
+    """What builds layers (`reader.KerasReader`)."""
+
+    g: LayoutImporter
+    masks: dict[Value, Value]
+    generation: int
+
+    def run(self, layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a layer for these arguments."""
+
+
 class KerasCall(Call):
     """A call of a layer: its configuration, weights, and the masks of what it is given."""
 
     def __init__(
-        self, runner: KerasReader, layer: KerasLayer, g: LayoutImporter | None = None
+        self, runner: LayerRunner, layer: DescribedLayer, g: LayoutImporter | None = None
     ) -> None:
         self.runner, self.layer = runner, layer
         self.config = layer.config

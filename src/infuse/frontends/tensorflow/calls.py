@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.tensorflow.regions import FlowNode
+from infuse.frontends.tensorflow.regions import FlowModel, FlowNode
 from infuse.frontends.tensorflow.tensors import dtype_of
-from infuse.ir.graph import Value
-from infuse.tracing.importer import registered
+from infuse.ir.graph import Array, Value
+from infuse.tracing.importer import Importer, registered
 from infuse.tracing.items import Complex, Elements, Item, Variable
 from infuse.tracing.tensorflow.calls import OperandCall
-
-if TYPE_CHECKING:
-    from infuse.frontends.tensorflow.scopes import FlowScope
-
 
 Handler = Callable[["FlowCall"], Any]
 Registered = TypeVar("Registered", bound=Handler)
@@ -41,10 +37,30 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
+class CallScope(Protocol):
+    """Where calls are built (`scopes.FlowScope`)."""
+
+    g: Importer
+    depth: int
+
+    @property
+    def model(self) -> FlowModel:
+        """The model, with its functions."""
+
+    def variable(self, name: str) -> Variable:
+        """The variable of this name."""
+
+    def restored(self, name: str) -> Array:
+        """The elements of a tensor of the checkpoint."""
+
+    def function(self, g: Importer, name: str, items: list[Item]) -> list[Item]:
+        """The results of a function, built by this importer."""
+
+
 class FlowCall(OperandCall):
     """A call of an operator: attributes, operands and results."""
 
-    def __init__(self, scope: FlowScope, node: FlowNode, items: list[Item]) -> None:
+    def __init__(self, scope: CallScope, node: FlowNode, items: list[Item]) -> None:
         self.scope, self.node, self.items = scope, node, items
         self.g = scope.g
         self._options: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.tensorflow.calls import TABLE, FlowCall
@@ -12,12 +12,21 @@ from infuse.ir.graph import Array
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Item, Variable
 
-if TYPE_CHECKING:
-    from infuse.frontends.tensorflow.reader import FlowReader
-
-
 _DEEPEST: Final = 40
 """Functions and bodies inside each other."""
+
+
+class ModelState(Protocol):
+    """What all scopes of a model share (`reader.FlowReader`)."""
+
+    model: FlowModel
+    restoring: bool
+
+    def variable(self, name: str) -> Variable:
+        """The variable of this name."""
+
+    def restored(self, name: str) -> Array:
+        """The elements of a tensor of the checkpoint."""
 
 
 class FlowScope:
@@ -28,7 +37,7 @@ class FlowScope:
 
     def __init__(
         self,
-        reader: FlowReader,
+        reader: ModelState,
         g: Importer,
         region: FlowRegion,
         results: Mapping[str, list[Item]],

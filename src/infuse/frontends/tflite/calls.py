@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,15 +11,12 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.tflite.model import LiteOperator, LiteTensor, Quantization
+from infuse.frontends.tflite.resources import Resources
 from infuse.frontends.tflite.schema import DTYPES
 from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
 from infuse.tracing.importer import Importer, registered
 from infuse.tracing.tensorflow.calls import OperandCall
-
-if TYPE_CHECKING:
-    from infuse.frontends.tflite.reader import LiteScope
-
 
 Handler = Callable[["LiteCall"], Any]
 Registered = TypeVar("Registered", bound=Handler)
@@ -37,10 +34,37 @@ def builtin(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
+class TensorScope(Protocol):
+    """The values of the tensors of a subgraph (`reader.LiteScope`)."""
+
+    g: Importer
+    depth: int
+    resources: Resources
+    handles: dict[int, str]
+
+    def tensor(self, index: int) -> LiteTensor:
+        """What the file says of a tensor."""
+
+    def value(self, index: int) -> Value:
+        """The value of a tensor, made before or constant."""
+
+    def set(self, index: int, value: Value) -> None:
+        """Let a tensor have another value from here on."""
+
+    def inner(self, g: Importer, subgraph: int, operands: Sequence[Value]) -> list[Value]:
+        """The results of a subgraph, built by this importer with these operands."""
+
+    def signature(self, subgraph: int) -> tuple[list[LiteTensor], list[LiteTensor]]:
+        """The inputs and the outputs of a subgraph."""
+
+    def variable(self, name: str, tensor: LiteTensor) -> Value:
+        """A resource variable as it is before the run; `tensor` is what reads it."""
+
+
 class LiteCall(OperandCall):
     """A call of an operator: its options, operands and results."""
 
-    def __init__(self, scope: LiteScope, operator: LiteOperator) -> None:
+    def __init__(self, scope: TensorScope, operator: LiteOperator) -> None:
         self.scope, self.operator = scope, operator
         self.g = scope.g
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from infuse import dtypes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from infuse.frontends.torch.reader import ExportScope
-
+from infuse.tracing.aten.calls import TorchImporter
 
 Arguments = Sequence[Mapping[str, Any]]
+
+
+class NamedValues(Protocol):
+    """The values of one graph of a program, by name (`reader.ExportScope`)."""
+
+    g: TorchImporter
+    proto: Mapping[str, Any]
+
+    def argument(self, argument: Mapping[str, Any]) -> Any:
+        """What an argument stands for."""
+
+    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> NamedValues:
+        """The scope of a graph that is an argument, with these operands."""
+
+    def run(self) -> None:
+        """Make the nodes of all calls."""
 
 
 HIGHER: Final[dict[str, Callable[[Any, Arguments], Any]]] = {}
@@ -24,15 +37,15 @@ def higher_order(name: str) -> Callable[[Any], Any]:
     """Register what builds the calls of this operator."""
 
     def register(
-        build: Callable[[ExportScope, Arguments], Any],
-    ) -> Callable[[ExportScope, Arguments], Any]:
+        build: Callable[[NamedValues, Arguments], Any],
+    ) -> Callable[[NamedValues, Arguments], Any]:
         HIGHER[f"higher_order.{name}"] = build
         return build
 
     return register
 
 
-def _outputs(inner: ExportScope) -> None:
+def _outputs(inner: NamedValues) -> None:
     """Let the results of a graph be outputs of its body."""
     for number, output in enumerate(inner.proto["outputs"]):
         value = inner.g.tensor(inner.argument(output))
@@ -40,7 +53,7 @@ def _outputs(inner: ExportScope) -> None:
 
 
 @higher_order("cond")
-def cond(scope: ExportScope, arguments: Arguments) -> list[Value]:
+def cond(scope: NamedValues, arguments: Arguments) -> list[Value]:
     """`cond(predicate, true_graph, false_graph, operands)`."""
     predicate, positive, negative, operands = arguments
     values = scope.argument(operands)
@@ -58,7 +71,7 @@ def cond(scope: ExportScope, arguments: Arguments) -> list[Value]:
 
 
 @higher_order("while_loop")
-def while_loop(scope: ExportScope, arguments: Arguments) -> list[Value]:
+def while_loop(scope: NamedValues, arguments: Arguments) -> list[Value]:
     """`while_loop(condition_graph, body_graph, carried, others)`."""
     condition, body, carried, others = arguments
     more = scope.argument(others)
@@ -90,12 +103,12 @@ def while_loop(scope: ExportScope, arguments: Arguments) -> list[Value]:
     )
 
 
-def _values(scope: ExportScope, argument: Mapping[str, Any]) -> list[Any]:
+def _values(scope: NamedValues, argument: Mapping[str, Any]) -> list[Any]:
     return list(scope.argument(argument))
 
 
 def _scanned(
-    scope: ExportScope,
+    scope: NamedValues,
     graph: Any,
     state: Sequence[Value],
     rows: Sequence[Value],
@@ -118,14 +131,14 @@ def _scanned(
 
 
 @higher_order("scan")
-def scan(scope: ExportScope, arguments: Arguments) -> list[Value]:
+def scan(scope: NamedValues, arguments: Arguments) -> list[Value]:
     """`scan(body_graph, carried, scanned, others)`, over the first axis."""
     graph, state, rows, others = arguments
     return _scanned(scope, graph, *(_values(scope, a) for a in (state, rows, others)))
 
 
 @higher_order("map_impl")
-def map_(scope: ExportScope, arguments: Arguments) -> list[Value]:
+def map_(scope: NamedValues, arguments: Arguments) -> list[Value]:
     """`map_impl(body_graph, mapped, others)`, over the first axis."""
     graph, rows, others = arguments
     return _scanned(scope, graph, [], *(_values(scope, a) for a in (rows, others)))
