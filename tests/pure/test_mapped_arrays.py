@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infuse.cli.arrays import load_arrays
 from infuse.compression.scratch import ScratchArrays
+from infuse.data.arrays import load_arrays
 from infuse.data.dataset import in_turn
 from infuse.errors import InputError
 from infuse.mapped import MappedFile, give_back

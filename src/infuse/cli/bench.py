@@ -14,13 +14,13 @@ from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import Opened, open_model
 from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import type_text
-from infuse.cli.peers import Opened as OpenedPeer, chosen_peers, onnx_file
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.options.data import BenchOptions
 from infuse.passes.verification import relative_difference
+from infuse.peers import Opened as OpenedPeer, chosen_peers, onnx_file
 from infuse.profiling.turns import PERCENTILES, alternate, distribution
 from infuse.runtime import Model
 from infuse.runtime.shapes import TensorSpec

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 import infuse
+from infuse.analysis.summary import summary
 from infuse.build.compile import Compilation
 from infuse.cli import options, terminal
 from infuse.cli.flags import with_flags
 from infuse.cli.models import load_model
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
-from infuse.cli.show import describe, print_interface
+from infuse.cli.show import print_interface
 from infuse.frontends.formats import format_name
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import unknown_nodes
@@ -38,7 +39,7 @@ def check(
     """
     facts: dict[str, Any] = {"format": format_name(model)}
     graph = load_model(model, format)
-    facts |= describe(graph)
+    facts |= summary(graph)
     missing = unknown_nodes(graph)
     hosted = [] if missing else _hosted(graph)
     facts["problems"] = [*_problems(missing, MISSING), *_problems(hosted, HOSTED)]

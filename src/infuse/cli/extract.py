@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 import infuse
+from infuse.analysis.summary import summary
 from infuse.cli import options, terminal
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
-from infuse.cli.show import describe, print_interface
+from infuse.cli.show import print_interface
 
 Names = list[str] | None
 
@@ -47,7 +48,7 @@ def extract(
     taken, computed = _values("--input", inputs), _values("--output-value", outputs)
     part = infuse.extract(graph, inputs=taken, outputs=computed)
     infuse.save(part, output, opset=opset)
-    facts = {**describe(part), "output": {"path": str(output), "bytes": output.stat().st_size}}
+    facts = {**summary(part), "output": {"path": str(output), "bytes": output.stat().st_size}}
     if as_json:
         terminal.say_json(facts)
         return

@@ -17,8 +17,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from infuse.cli.inputs import read_array, read_data, read_inputs_of, read_metric
+from infuse.cli.inputs import read_metric
 from infuse.cli.options import described, dims, names
+from infuse.data.arrays import read_array, read_data, read_inputs_of
 from infuse.errors import OptionError
 from infuse.options.fields import Checked, OptionField, fields_of, nested
 

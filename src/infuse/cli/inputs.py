@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from infuse.cli.arrays import load_arrays
+from infuse.data.arrays import load_arrays, read_archive
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import default_size, random_array, require_symbols
@@ -68,35 +68,6 @@ def read_inputs(
             )
         arrays[name] = array
     return arrays
-
-
-def read_archive(path: Path, hint: str) -> dict[str, Array]:
-    """The arrays of an .npz file by name; InputError with this hint for any other file."""
-    loaded = load_arrays(path)
-    if not isinstance(loaded, dict):
-        raise InputError("it is not an .npz archive", where=str(path), hint=hint)
-    return loaded
-
-
-def read_inputs_of(path: Path, flag: str = "") -> dict[str, Array]:
-    """The arrays of the inputs in an .npz file by name; InputError for any other file."""
-    return read_archive(path, "numpy.savez writes such files, with the names of the inputs")
-
-
-def read_array(path: Path, flag: str = "") -> Array:
-    """The array of an .npy file; InputError for any other file."""
-    loaded = load_arrays(path)
-    if isinstance(loaded, dict):
-        raise InputError(
-            "it is an archive of arrays", where=str(path), hint="numpy.save writes one array"
-        )
-    array: Array = loaded
-    return array
-
-
-def read_data(paths: Iterable[Path], flag: str = "") -> list[dict[str, Array]]:
-    """The sets of inputs in the files of `--data`."""
-    return list(map(read_inputs_of, paths))
 
 
 def read_metric(text: str, flag: str = "--metric") -> str | Callable[..., float]:

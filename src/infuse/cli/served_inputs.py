@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuse.cli.inputs import read_archive
+from infuse.data.arrays import read_archive
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import BATCH_SIZE, OTHER_SIZE, random_array, require_symbols

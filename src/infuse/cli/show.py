@@ -11,7 +11,8 @@ import typer
 import infuse
 from infuse import dtypes
 from infuse.analysis.comparison import quantity
-from infuse.analysis.cost import node_cost, totals
+from infuse.analysis.cost import node_cost
+from infuse.analysis.summary import summary
 from infuse.build.autotune.precision import PrecisionReport
 from infuse.build.compile import Compilation, Stages
 from infuse.cli import terminal
@@ -21,12 +22,11 @@ from infuse.cli.models import note_search, require_file
 from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import kept_lines, say_precisions, weights_text
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph, Node, Value, count_operators
+from infuse.ir.graph import Graph, Node
 from infuse.ir.printer import print_graph
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program, Step
 from infuse.lowering.weights import constant_bytes
-from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import unknown_nodes
 from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.options import CompileOptions, Rules
@@ -80,7 +80,7 @@ def show(
     if text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
-    facts = {**describe(graph), "rows": _rows(graph).to_dict()}
+    facts = {**summary(graph), "rows": _rows(graph).to_dict()}
     if lowered is not None:
         facts["kernels"] = lowered.describe()
     if text:
@@ -101,42 +101,12 @@ def _show_folder(folder: Path, as_json: bool) -> None:
         say_compiled(str(folder), facts)
 
 
-def describe(graph: Graph) -> dict[str, Any]:
-    """What the graph holds, as plain data."""
-    arrays = {
-        id(v.const): (v.dtype, v.const) for inner in graph.all_graphs() for v in inner.constants()
-    }
-    arrays |= {id(v.default): (v.dtype, v.default) for v in graph.inputs}
-    weights = [(dtype, array) for dtype, array in arrays.values() if array is not None]
-    outputs = zip(graph.output_names, graph.outputs)
-    whole = totals(graph)
-    return {
-        "name": graph.name,
-        "opsets": {domain or "ai.onnx": version for domain, version in graph.opsets.items()},
-        "inputs": [_tensor(value.name, value) for value in graph.inputs],
-        "outputs": [_tensor(name, value) for name, value in outputs],
-        "dynamic_axes": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
-        "nodes": sum(len(inner) for inner in graph.all_graphs()),
-        "operators": dict(count_operators(graph).most_common()),
-        "cost": {"macs": whole.cost.macs, "flops": whole.cost.flops, "sizes": whole.assumed},
-        "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
-        "weights_bytes": sum(array.nbytes for _, array in weights),
-    }
-
-
 def _rows(graph: Graph) -> RowReport:
     """What is proven of the rows of a batch, as a server asks: of the graph or, where a node of it
     prevents the proof, of the optimized one.
     """
     report = independent_rows(graph)
     return independent_rows(infuse.optimize(graph)) if report.node else report
-
-
-def _tensor(name: str, value: Value) -> dict[str, str]:
-    return {
-        "name": name,
-        "type": f"{value.type}{' with a default' if value.default is not None else ''}",
-    }
 
 
 @dataclass
@@ -235,7 +205,7 @@ def _choice_text(choice: dict[str, Any] | None) -> str:
 
 
 def print_interface(facts: dict[str, Any]) -> None:
-    """Inputs, outputs and sizes (see `describe`)."""
+    """Inputs, outputs and sizes (see `analysis.summary`)."""
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     terminal.say(f"{facts['name']}: {facts['nodes']} nodes{opsets and f', opsets {opsets}'}")
     terminal.say(

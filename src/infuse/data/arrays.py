@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,32 @@ def _array(data: memoryview) -> Array:
 def _copied(file: Any) -> Array:
     array: Array = np.lib.format.read_array(file, allow_pickle=False)
     return array
+
+
+def read_archive(path: Path, hint: str) -> dict[str, Array]:
+    """The arrays of an .npz file by name; InputError with this hint for any other file."""
+    loaded = load_arrays(path)
+    if not isinstance(loaded, dict):
+        raise InputError("it is not an .npz archive", where=str(path), hint=hint)
+    return loaded
+
+
+def read_inputs_of(path: Path, flag: str = "") -> dict[str, Array]:
+    """The arrays of the inputs in an .npz file by name; InputError for any other file."""
+    return read_archive(path, "numpy.savez writes such files, with the names of the inputs")
+
+
+def read_array(path: Path, flag: str = "") -> Array:
+    """The array of an .npy file; InputError for any other file."""
+    loaded = load_arrays(path)
+    if isinstance(loaded, dict):
+        raise InputError(
+            "it is an archive of arrays", where=str(path), hint="numpy.save writes one array"
+        )
+    array: Array = loaded
+    return array
+
+
+def read_data(paths: Iterable[Path], flag: str = "") -> list[dict[str, Array]]:
+    """The sets of inputs in the files of `--data`."""
+    return list(map(read_inputs_of, paths))
