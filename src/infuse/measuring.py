@@ -87,14 +87,18 @@ def _compared_examples(**fields: Any) -> Examples:
     return Examples(**fields)
 
 
+@former(
+    Moved("data", Examples, {"set_dims": "dims"}),
+    Moved("options", CompileOptions, same("threads", "target")),
+    Moved("rules", Rules, same("level"), plain="level"),
+)
 @bounded
 def inspect(
     model: Graph | PathLike,
+    data: Examples = Examples(),
+    options: CompileOptions = CompileOptions(),
     *,
-    level: str = "none",
-    set_dims: Mapping[str, int] | None = None,
-    threads: int | None = None,
-    target: str = "native",
+    rules: Rules | str = "none",
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Inspection:
@@ -102,22 +106,26 @@ def inspect(
     kind of operator and in total, and the time that this machine needs for each at least (its
     roof).
 
-    The graph is counted as it is, or as it is after an optimization at `level`; every layer reads
+    The graph is counted as it is, or as it is after an optimization by `rules`; every layer reads
     its operands and writes its results, quantized weights as they are stored. Dynamic axes have
-    the sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default:
-    what this process may use) and of `target`; it is measured once and kept, and `calibrate`
-    measures it again. Nothing of the model is compiled. OptionError for an unknown level, target or
-    axis.
+    the sizes of `Examples(dims=…)`, the others usual ones. The roof is that of `threads` threads
+    (default: what this process may use) and of `target`, which are all that counts of `options`; it
+    is measured once and kept, and `calibrate` measures it again. Nothing of the model is compiled.
+    OptionError for an unknown level, target or axis, and for options without use.
     """
     from infuse.profiling import inspect_graph, measure_roof, runnable_target
     from infuse.runtime.cpus import available_cpus, usable_threads
 
-    resolved = runnable_target(target)
+    data.require_only("inspect", "dims")
+    options.require_only("inspect", "threads", "target")
+    chosen, threads = Rules.of(rules), options.threads
+    resolved = runnable_target(options.target)
     count = available_cpus() if threads is None else usable_threads(threads)
     graph = graph_of(model)
-    if level != "none":
-        graph = optimize(graph, level, progress=progress)
-    return inspect_graph(graph, measure_roof(resolved, count, again=calibrate), set_dims, level)
+    if chosen != Rules("none"):
+        graph = optimize(graph, chosen, progress=progress)
+    roof = measure_roof(resolved, count, again=calibrate)
+    return inspect_graph(graph, roof, data.sizes, chosen.level)
 
 
 @bounded

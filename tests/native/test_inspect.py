@@ -15,6 +15,7 @@ from infuse.targets import Target
 from tests.cli_tools import Cli, small_network
 
 pytestmark = pytest.mark.row("A1")
+ONE_THREAD = infuse.CompileOptions(threads=1)
 CONV = 2 * 4 * 6 * 6 * 27
 """FLOPs of the small network's convolution for one image."""
 
@@ -30,7 +31,7 @@ def network(tmp_path: Path) -> Path:
 
 
 def test_the_layers_of_a_file(network: Path) -> None:
-    result = infuse.inspect(network, set_dims={"batch": 3}, threads=1)
+    result = infuse.inspect(network, infuse.Examples(dims={"batch": 3}), ONE_THREAD)
     assert [row.label for row in result.layers] == [
         *("conv", "norm", "nothing", "relu", "gate", "swish", "pool")
     ]
@@ -43,7 +44,7 @@ def test_the_layers_of_a_file(network: Path) -> None:
 
 
 def test_a_level_rewrites_the_graph_first(network: Path) -> None:
-    result = infuse.inspect(network, level="all", threads=1)
+    result = infuse.inspect(network, options=ONE_THREAD, rules="all")
     assert len(result.layers) < 7
     assert result.level == "all"
     assert result.total.macs * 2 == CONV
@@ -107,5 +108,17 @@ def test_bad_input_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
         assert said in cli.refused("inspect", *arguments)
     for option in ("--threads", "--top"):
         assert cli("inspect", network, option, -1).status == 2
-    with pytest.raises(OptionError, match="0 is not a valid number of threads"):
+    with pytest.raises(OptionError, match="threads is 0"):
         infuse.inspect(network, threads=0)
+    with pytest.warns(FutureWarning, match="options=CompileOptions"):
+        infuse.inspect(network, threads=1)
+    for data, options, said in (
+        (infuse.Examples(seed=3), ONE_THREAD, "seed has no use in inspect"),
+        (
+            infuse.Examples(),
+            infuse.CompileOptions(weights="small"),
+            "weights has no use in inspect",
+        ),
+    ):
+        with pytest.raises(OptionError, match=said):
+            infuse.inspect(network, data, options)

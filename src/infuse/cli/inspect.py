@@ -91,13 +91,7 @@ def inspect(
     require_file(model, "the graph of a compiled model is not in it")
     with terminal.progress(model.name) as progress:
         result = infuse.inspect(
-            model,
-            level=level.value,
-            set_dims=data.sizes,
-            threads=options.threads,
-            target=options.target,
-            calibrate=calibrate,
-            progress=progress,
+            model, data, options, rules=level.value, calibrate=calibrate, progress=progress
         )
     if report is not None:
         write_sheet(report, "inspection", result.to_dict(), model.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infuse.options.compiling import Data
-from infuse.options.fields import Checked, documented, fields_of, option, refusal, whole_sizes
+from infuse.options.fields import Checked, documented, option, whole_sizes
 
 PEERS: Final = ("onnxruntime", "openvino")
 """Other runtimes that a model can be timed beside."""
@@ -61,13 +61,6 @@ class Examples(Checked):
     def sizes(self) -> dict[str, int]:
         """The sizes of dynamic axes that are given."""
         return dict(self.dims or {})
-
-    def require_no(self, verb: str, *names: str) -> None:
-        """OptionError where one of these fields is given, which a verb has no use for."""
-        usual = {each.name: each.default for each in fields_of(type(self))}
-        for name in names:
-            if getattr(self, name) is not usual[name]:
-                raise refusal(name, f"has no use in {verb}", "leave it out")
 
     @classmethod
     def of(cls, data: Examples | Data | None) -> Examples:

@@ -128,6 +128,18 @@ class Checked:
     def __repr__(self) -> str:
         return shown(self)
 
+    def require_no(self, verb: str, *names: str) -> None:
+        """OptionError where one of these fields is given, which a verb has no use for."""
+        usual = {each.name: each.default for each in fields_of(type(self))}
+        for name in names:
+            if getattr(self, name) is not usual[name]:
+                raise refusal(name, f"has no use in {verb}", "leave it out")
+
+    def require_only(self, verb: str, *names: str) -> None:
+        """The same of all fields but these."""
+        others = [each.name for each in fields_of(type(self)) if each.name not in names]
+        self.require_no(verb, *others)
+
 
 def _number_of(value: Any, hint: Any) -> Any:
     """The number of Python that a scalar of an array library is, for a field that takes numbers."""
