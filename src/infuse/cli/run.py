@@ -20,7 +20,7 @@ from infuse.cli.options import (
     check_output,
 )
 from infuse.cli.outputs import elements, statistics, summary, type_text, write_arrays
-from infuse.errors import InputError
+from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, Examples, Rules
@@ -47,7 +47,10 @@ def run(
     if output is not None:
         check_output(output, ".npz")
     if not random:
-        data.require_no("a run without --random", "dims", "seed")
+        for flag, value in (("--dim", data.sizes), ("--seed", data.seed)):
+            if value:
+                what = f"{flag} has no use in a run without random inputs"
+                raise OptionError(what, hint="add --random")
     opened = open_model(model, options, rules)
     with opened.model as compiled:
         arrays = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
