@@ -59,7 +59,6 @@ POINTS = (
 WINDOWS = ((56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512))
 """The same of 3 × 3 convolutions."""
 CALIBRATION = 4
-HEADINGS = ("layer", "threads", "dense us", "float32", "median", "int8", "median", "blocks")
 HEADERS = ("sparse.hpp", "sparse_integer.hpp", "sparse_conv.hpp")
 Form = str
 FORMS = ("dense", "float32", "int8")

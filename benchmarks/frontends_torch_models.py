@@ -1,4 +1,4 @@
-"""The architectures of `frontends_torch`: their modules, inputs, and dynamic sizes."""
+"""Architectures of torchvision, timm and transformers: their modules, inputs, and dynamic sizes."""
 
 from __future__ import annotations
 

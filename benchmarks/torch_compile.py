@@ -1,8 +1,8 @@
 """`torch.compile(backend="infuse")` beside torch's own backend inductor with freezing, and eager:
 `python -m benchmarks.torch_compile [NAME …] [--rounds 3] [--seconds 0.5] [--json FILE]`.
 
-Architectures are those of `frontends_torch` with random weights, in float32, in processes of their
-own. The engines take turns; `speed` is inductor's best time over Infuse's.
+Architectures are those of `frontends_torch_models` with random weights, in float32, in processes
+of their own. The engines take turns; `speed` is inductor's best time over Infuse's.
 """
 
 from __future__ import annotations
