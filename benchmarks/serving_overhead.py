@@ -50,9 +50,9 @@ class Line:
         self._socket = socket.create_connection((HOST, call.port), TIMEOUT)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self) -> None:
-        """One request and its whole answer; CallError where that is an error, or longer than 1
-        MiB.
+    def send(self) -> int:
+        """One request and its whole answer, of so many bytes; CallError where that is an error, or
+        longer than 1 MiB.
         """
         place, got = self._place, 0
         self._socket.sendall(self._request)
@@ -64,6 +64,7 @@ class Line:
             got += more
             if length < 0:
                 length = _length(bytes(place[: min(got, 2048)]))
+        return got
 
     def close(self) -> None:
         """End the connection."""

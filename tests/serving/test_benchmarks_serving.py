@@ -105,9 +105,15 @@ def test_wrong_answers_and_errors_are_seen(ports: Ports) -> None:
 
 def test_a_line_reads_whole_answers(ports: Ports) -> None:
     line = Line(rest_binary(ports.http, "same", ROW, ["y"]))
-    for _ in range(3):
-        line.send()
+    sizes = {line.send() for _ in range(3)}
     line.close()
+    assert len(sizes) == 1
+    assert min(sizes) > EXPECTED["y"].nbytes
+    text = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole"
+    with answering(text) as port:
+        line = Line(rest_binary(port, "same", ROW, ["y"]))
+        assert line.send() == len(text)
+        line.close()
 
 
 @pytest.mark.parametrize(
