@@ -16,6 +16,7 @@ import infuse
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import run
+from tests.native.together import Part, Together
 
 pytestmark = pytest.mark.row("C1")
 ZEROS = (7, 8, 128)
@@ -55,18 +56,22 @@ def node(kind: str, *operands: Any, **attributes: Any) -> tuple[onnx.ModelProto,
 
 def check(kind: str, *operands: Any, **attributes: Any) -> np.ndarray:
     """The result, which is the same in the interpreter, natively and in ONNX Runtime."""
-    model, feeds = node(kind, *operands, **attributes)
-    exact = run(model, feeds)
-    graph = infuse.load(model)
-    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
-        native = list(compiled.run(feeds).values())
-    for found in (list(evaluate(graph, feeds).values()), native):
-        for array, wanted in zip(found, exact, strict=True):
-            if array.dtype == np.float32:
-                np.testing.assert_allclose(array, wanted, rtol=1e-6, strict=True)
-            else:
-                np.testing.assert_array_equal(array, wanted, strict=True)
-    return native[0]
+    return check_together(node(kind, *operands, **attributes))[0]
+
+
+def check_together(*models: tuple[onnx.ModelProto, dict[str, Any]]) -> list[np.ndarray]:
+    """As `check`, for several models, whose native code is one library."""
+    parts = {i: Part(infuse.load(model), feeds) for i, (model, feeds) in enumerate(models)}
+    compiled = Together(parts, infuse.CompileOptions(threads=1))
+    for i, (model, feeds) in enumerate(models):
+        exact, interpreted = run(model, feeds), evaluate(parts[i].graph, feeds)
+        for found in (interpreted.values(), compiled[i].values()):
+            for array, wanted in zip(found, exact, strict=True):
+                if array.dtype == np.float32:
+                    np.testing.assert_allclose(array, wanted, rtol=1e-6, strict=True)
+                else:
+                    np.testing.assert_array_equal(array, wanted, strict=True, err_msg=str(model))
+    return [next(iter(compiled[i].values())) for i in parts]
 
 
 def _zero(dtype: type, zero: int) -> np.ndarray:
@@ -91,9 +96,11 @@ def test_of_two(kind: str, zero: int, dtype: type) -> None:
 def test_of_one(zero: int, dtype: type) -> None:
     every, half, shift = pairs(dtype)[0][0], np.float32(0.5), _zero(dtype, zero)
     given, one = (every, half, _zero(dtype, 5)), np.float32(1)
-    check("QLinearLeakyRelu", *given, one, shift, alpha=0.5)
-    check("QLinearSigmoid", *given, np.float32(2**-8), shift)
-    check("QLinearConcat", one, shift, *given, every, one, shift, axis=0)
+    check_together(
+        node("QLinearLeakyRelu", *given, one, shift, alpha=0.5),
+        node("QLinearSigmoid", *given, np.float32(2**-8), shift),
+        node("QLinearConcat", one, shift, *given, every, one, shift, axis=0),
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
@@ -101,8 +108,10 @@ def test_of_one(zero: int, dtype: type) -> None:
 def test_of_images(zero: int, dtype: type) -> None:
     image = np.stack(pairs(dtype), -1).reshape(1, -1, 1, 2)
     given = (image, np.float32(1), _zero(dtype, 5), np.float32(1), _zero(dtype, zero))
-    check("QLinearGlobalAveragePool", *given)
-    check("QLinearAveragePool", *given, kernel_shape=[1, 2])
+    check_together(
+        node("QLinearGlobalAveragePool", *given),
+        node("QLinearAveragePool", *given, kernel_shape=[1, 2]),
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
@@ -113,8 +122,10 @@ def test_scales_are_put_together_first(ratio: float, zero: int, dtype: type) -> 
     scale, shift = np.float32(0.1), _zero(dtype, zero)
     given = (scale, _zero(dtype, 7), np.float32(scale * ratio), shift)
     image = np.stack((a, b), -1).reshape(1, -1, 1, 2)
-    check("QLinearGlobalAveragePool", image, *given)
-    check("QLinearAveragePool", image, *given, kernel_shape=[1, 2])
+    check_together(
+        node("QLinearGlobalAveragePool", image, *given),
+        node("QLinearAveragePool", image, *given, kernel_shape=[1, 2]),
+    )
 
 
 @pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
@@ -174,15 +185,17 @@ def test_products_of_all_pairs(dtype: type) -> None:
     bias = np.arange(-384, 384, 3, dtype=np.int32)
     columns = np.linspace(0.01, 0.9, 256, dtype=np.float32), np.full(256, second[1])
     to = (np.float32(0.013), _zero(dtype, 5))
-    check("QGemm", a, *first, b, *columns, bias, *to, alpha=0.7)
-    check("QGemm", a, *first, b.T.copy(), *second, bias, transB=1)
-    check("MatMulIntegerToFloat", a, b, first[0], second[0], first[1], second[1])
-    check("QLinearMatMul", a, *first, b, *second, *to, domain="")
-    check("MatMulInteger", a, b, first[1], second[1], domain="")
     filters = b.reshape(256, 1, 1, 1)
-    check("ConvInteger", a.reshape(1, 1, 256, 1), filters, first[1], second[1], domain="")
     image = (a.reshape(1, 1, 256, 1), *first)
-    check("QLinearConv", *image, filters, *columns, *to, bias, domain="")
+    check_together(
+        node("QGemm", a, *first, b, *columns, bias, *to, alpha=0.7),
+        node("QGemm", a, *first, b.T.copy(), *second, bias, transB=1),
+        node("MatMulIntegerToFloat", a, b, first[0], second[0], first[1], second[1]),
+        node("QLinearMatMul", a, *first, b, *second, *to, domain=""),
+        node("MatMulInteger", a, b, first[1], second[1], domain=""),
+        node("ConvInteger", a.reshape(1, 1, 256, 1), filters, first[1], second[1], domain=""),
+        node("QLinearConv", *image, filters, *columns, *to, bias, domain=""),
+    )
 
 
 ODD = (
@@ -192,6 +205,5 @@ ODD = (
 
 
 def test_ranges_that_are_found() -> None:
-    for numbers in ODD:
-        x = np.array(numbers, np.float32)
-        check("DynamicQuantizeLinear", np.resize(x, 2), outputs=3, domain="")
+    rows = [np.resize(np.array(numbers, np.float32), 2) for numbers in ODD]
+    check_together(*(node("DynamicQuantizeLinear", x, outputs=3, domain="") for x in rows))
