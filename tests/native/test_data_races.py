@@ -27,6 +27,7 @@ from infuse.testing.sanitizing import Job, build_sanitized, run_sanitized, under
 from tests.native.builder import Builder
 from tests.native.kernel_tools import targets
 
+Runs = tuple[Graph, list[Feeds]]
 THREADS = 4
 MOST_ELEMENTS = 200_000
 """Of the inputs of a run: what is watched takes ten times as long."""
@@ -74,15 +75,17 @@ def race_reports(
     feeds: Sequence[Sequence[Feeds]],
     folder: Path,
     target: str = "native",
-) -> list[str]:
-    """What ThreadSanitizer says of the runs; every run has to answer."""
+) -> list[tuple[int, str]]:
+    """What ThreadSanitizer says of the runs, each with the number of its graph; every graph has to
+    answer.
+    """
     programs = [lower_graph(graph, Target.resolve(target), THREADS) for graph in graphs]
     models = build_sanitized(programs, folder, target, "thread")
     jobs = [Job(model, each) for model, each in zip(models, feeds, strict=True)]
     run_sanitized(jobs, threads=THREADS)
     for job in jobs:
         assert job.outcomes[0].outputs is not None, job.outcomes[0].error
-    return [text for _, _, text in sanitizing.reports(jobs)]
+    return [(number, o.report) for number, job in enumerate(jobs) for o in job.outcomes if o.report]
 
 
 def with_fault(
@@ -128,19 +131,18 @@ def test_faults_are_reported(
     (folder := tmp_path / "model").mkdir()
     reports = race_reports([graph], [[feeds]], folder)
     assert bool(reports) == is_faulty, reports
-    assert all("data race" in text for text in reports)
+    assert all("data race" in text for _, text in reports)
 
 
-def check(op: type[Op], target: str, most_rows: int, most_feeds: int, folder: Path) -> None:
-    """Fails where threads that compute an operator touch one element."""
+def chosen(op: type[Op], target: str, most_rows: int, most_feeds: int) -> list[Runs]:
+    """Graphs of some rows of the operator, each with the inputs of its runs."""
     every = rows(op, np.random.default_rng(1))
     some = every[:: max(1, -(-len(every) // most_rows))]
-    chosen = [case for row in some for case in cases(row, target)]
-    if not chosen:
-        pytest.skip("no row is compiled")
-    feeds = [[case.sample, *large_feeds(case)[:most_feeds]] for case in chosen]
-    reports = race_reports([case.graph for case in chosen], feeds, folder, target)
-    assert not reports, f"{len(reports)} runs:\n" + "\n".join(text[:2000] for text in reports[:3])
+    return [
+        (case.graph, [case.sample, *large_feeds(case)[:most_feeds]])
+        for row in some
+        for case in cases(row, target)
+    ]
 
 
 def large_feeds(case: Case) -> list[Feeds]:
@@ -154,16 +156,35 @@ def large_feeds(case: Case) -> list[Feeds]:
     return sorted(usual, key=elements, reverse=True)
 
 
+@pytest.fixture(scope="module")
+def reports_of_often(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What is said of each of OFTEN, which are one library."""
+    runs = {name: chosen(ops.REGISTRY["", name], "native", 1, 4) for name in OFTEN}
+    owners = [name for name, own in runs.items() for _ in own]
+    every = [one for own in runs.values() for one in own]
+    said = race_reports(*zip(*every), tmp_path_factory.mktemp("often"))
+    found: dict[str, list[str]] = {name: [] for name in OFTEN if runs[name]}
+    for number, text in said:
+        found[owners[number]].append(text)
+    return found
+
+
 @pytest.mark.parametrize("name", OFTEN)
-def test_operators(name: str, tmp_path: Path) -> None:
-    check(ops.REGISTRY["", name], "native", 1, 4, tmp_path)
+def test_operators(name: str, reports_of_often: dict[str, list[str]]) -> None:
+    require_none(reports_of_often[name])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("key", [key for key in sorted(ops.REGISTRY) if ops.REGISTRY[key].samples])
 def test_every_operator(key: tuple[str, str], target: str, tmp_path: Path) -> None:
-    check(ops.REGISTRY[key], target, 4, 6, tmp_path)
+    if not (runs := chosen(ops.REGISTRY[key], target, 4, 6)):
+        pytest.skip("no row is compiled")
+    require_none([text for _, text in race_reports(*zip(*runs), tmp_path, target)])
+
+
+def require_none(reports: Sequence[str]) -> None:
+    assert not reports, f"{len(reports)} runs:\n" + "\n".join(text[:2000] for text in reports[:3])
 
 
 # ---- tests of kernels and models, under ThreadSanitizer
