@@ -195,13 +195,14 @@ def run_tests(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProces
     compiler, log = folder / "g++-thread", folder / "log"
     compiler.write_text(COMPILER, "utf-8")
     compiler.chmod(0o755)
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", *arguments]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         under("thread", [sys.executable, "-c", PYTEST, *options]),
         env=inherited
         | variables("thread", log)
-        | {"CXX": str(compiler), "INFUSE_CACHE": str(folder / "cache")},
+        | {"CXX": str(compiler), "INFUSE_CACHE": str(folder / "cache")}
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # importing them takes longer than the tests
         capture_output=True,
         text=True,
         check=False,
