@@ -1,7 +1,7 @@
 """Ensembles whose branches are graphs, written as the trees that ONNX Runtime (from 1.23 on) wants:
 there, no two branches may lead to one other branch.
 
-Splits of sets and of several intervals (`frontends/trees/forests.py`) are a search whose branches
+Splits of sets and of several intervals (`tracing/semantics/forests.py`) are a search whose branches
 lead to the same two places again and again. Written out, these would be copied for each interval,
 and again in each copy. So an ensemble of small trees says first, for each such split, on which side
 a row is, and the trees read that as a further column.

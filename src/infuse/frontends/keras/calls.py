@@ -64,8 +64,8 @@ def layer(
     return register
 
 
-class DescribedLayer(Protocol):
-    """A layer of the model (`tree.KerasLayer`)."""
+class Described(Protocol):
+    """A layer of the model (of `tree`)."""
 
     kind: str
     name: str
@@ -74,8 +74,8 @@ class DescribedLayer(Protocol):
     arrays: dict[str, Array]
 
 
-class LayerRunner(Protocol):
-    """What builds layers (`reader.KerasReader`)."""
+class Runner(Protocol):
+    """What builds layers (the reader)."""
 
     g: LayoutImporter
     masks: dict[Value, Value]
@@ -88,9 +88,7 @@ class LayerRunner(Protocol):
 class KerasCall(Call):
     """A call of a layer: its configuration, weights, and the masks of what it is given."""
 
-    def __init__(
-        self, runner: LayerRunner, layer: DescribedLayer, g: LayoutImporter | None = None
-    ) -> None:
+    def __init__(self, runner: Runner, layer: Described, g: LayoutImporter | None = None) -> None:
         self.runner, self.layer = runner, layer
         self.config = layer.config
         self.g = g or runner.g

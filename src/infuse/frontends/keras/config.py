@@ -8,6 +8,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.tracing.axes import axes_of, is_int
 
 _DEFAULT: Final = object()
 
@@ -96,21 +97,6 @@ class Config:
     def dtype(self) -> DType:
         """The element type that the layer computes in."""
         return compute_type(self.policy)
-
-
-def is_int(value: Any) -> bool:
-    """Whether it is a whole number, and no truth value."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def axes_of(value: Any, rank: int, name: str = "axis") -> list[int]:
-    """Axes from 0 on; `value` is one, a list of them, or None for all."""
-    if value is None:
-        return list(range(rank))
-    listed = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not all(is_int(axis) and -rank <= axis < rank for axis in listed):
-        raise ModelFileError(f"{name} is {value!r}, of a tensor with {rank} axes")
-    return [axis % rank for axis in listed]
 
 
 _QUANTIZED: Final = ("Quantized", "Int4", "GPTQ", "AWQ")

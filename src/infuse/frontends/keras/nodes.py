@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.config import Config, is_int
+from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.tree import KerasLayer
+from infuse.tracing.axes import is_int
 
 Place = tuple[str, int, int]
 """A tensor: the layer's name, the number of the call, the number of the result."""

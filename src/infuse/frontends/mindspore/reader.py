@@ -11,9 +11,9 @@ from infuse.frontends.mindspore.items import MONAD, Item, leaves
 from infuse.frontends.mindspore.model import MindModel, short
 from infuse.frontends.mindspore.scopes import CONTROL, Frame, MindRun
 from infuse.frontends.mindspore.tensors import dtype_of
-from infuse.frontends.tensorflow.building import tidy
 from infuse.ir.graph import Graph
 from infuse.tracing.aten.calls import TorchImporter
+from infuse.tracing.folding import tidy
 from infuse.tracing.importer import free_name, require_all
 
 _UNKNOWN_RANK = -2

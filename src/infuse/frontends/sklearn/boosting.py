@@ -17,9 +17,9 @@ from infuse.frontends.sklearn.calls import (
     reads,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor
 from infuse.frontends.trees import catboost, lightgbm, xgboost
 from infuse.ir.graph import Graph
+from infuse.tracing.tensors import Tensor
 
 _XGBOOST_REGRESSORS: Final = ("XGBRegressor", "XGBRFRegressor", "XGBRanker")
 _XGBOOST_CLASSIFIERS: Final = ("XGBClassifier", "XGBRFClassifier")

@@ -20,7 +20,7 @@ from infuse.frontends.sklearn.calls import (
     scores,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor, beside, total
+from infuse.tracing.tensors import Tensor, beside, total
 
 
 @reads(PROBABILITIES, "CalibratedClassifierCV")

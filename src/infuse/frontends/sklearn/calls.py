@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.sklearn.sparse import gives_sparse
-from infuse.frontends.sklearn.tensors import Tensor, beside
+from infuse.tracing.tensors import Tensor, beside
 
 Handler = Callable[[Any, Tensor], Tensor]
 PREDICT, PROBABILITIES, SCORES, TRANSFORM = (

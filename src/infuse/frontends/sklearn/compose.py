@@ -21,8 +21,8 @@ from infuse.frontends.sklearn.calls import (
 from infuse.frontends.sklearn.encoders import is_text
 from infuse.frontends.sklearn.imputation import texts_of
 from infuse.frontends.sklearn.mixed import Mixed, joined
-from infuse.frontends.sklearn.tensors import Tensor
 from infuse.frontends.sklearn.texts import VECTORIZERS
+from infuse.tracing.tensors import Tensor
 
 
 def last_step(model: Any) -> Any:

@@ -9,11 +9,11 @@ import numpy as np
 
 from infuse.frontends.sklearn.calls import PROBABILITIES, reads
 from infuse.frontends.sklearn.kernels import MACHINES, pair_scores
-from infuse.frontends.sklearn.tensors import Tensor, beside, stacked, total
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.items import Item
 from infuse.tracing.loops import repeat
+from infuse.tracing.tensors import Tensor, beside, stacked, total
 
 _LEAST = 1e-7
 """Probabilities of pairs lie between this and its distance from one."""

@@ -18,7 +18,7 @@ from infuse.frontends.sklearn.calls import (
     scores,
 )
 from infuse.frontends.sklearn.kernels import apart
-from infuse.frontends.sklearn.tensors import Tensor, beside, total
+from infuse.tracing.tensors import Tensor, beside, total
 
 _BAYES = ("GaussianNB", "MultinomialNB", "ComplementNB", "BernoulliNB", "CategoricalNB")
 

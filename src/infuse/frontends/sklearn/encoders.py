@@ -8,8 +8,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, unsupported
-from infuse.frontends.sklearn.tensors import Tensor, beside
 from infuse.ir.graph import Array
+from infuse.tracing.tensors import Tensor, beside
 
 
 def is_text(categories: Any) -> bool:

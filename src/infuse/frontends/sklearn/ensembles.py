@@ -25,7 +25,7 @@ from infuse.frontends.sklearn.calls import (
     unsupported,
 )
 from infuse.frontends.sklearn.kernels import one_against_one
-from infuse.frontends.sklearn.tensors import Tensor, beside, total
+from infuse.tracing.tensors import Tensor, beside, total
 
 
 def places(model: Any, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
 from infuse.frontends.sklearn.sparse import SELECTORS
-from infuse.frontends.sklearn.tensors import Tensor, beside
+from infuse.tracing.tensors import Tensor, beside
 
 _FUNCTIONS: Final = {
     "absolute": "Abs", "fabs": "Abs", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",

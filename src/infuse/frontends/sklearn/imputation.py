@@ -10,8 +10,8 @@ from infuse import dtypes
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, unsupported
 from infuse.frontends.sklearn.encoders import is_missing
 from infuse.frontends.sklearn.mixed import Mixed, joined
-from infuse.frontends.sklearn.tensors import Tensor, beside
 from infuse.ir.graph import Array
+from infuse.tracing.tensors import Tensor, beside
 
 
 def missing(model: Any, x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from infuse.frontends.sklearn.calls import (
     scores,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor, dense
+from infuse.tracing.tensors import Tensor, dense
 
 MACHINES = ("SVC", "NuSVC")
 

@@ -19,8 +19,8 @@ from infuse.frontends.sklearn.calls import (
     scores,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor, dense
 from infuse.tracing.calls import words
+from infuse.tracing.tensors import Tensor, dense
 
 _REGRESSORS = words("""LinearRegression Ridge RidgeCV Lasso LassoCV LassoLars LassoLarsCV
     LassoLarsIC ElasticNet ElasticNetCV Lars LarsCV BayesianRidge ARDRegression

@@ -9,8 +9,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import InputError
-from infuse.frontends.sklearn.tensors import Tensor, beside
 from infuse.ir.graph import Value
+from infuse.tracing.tensors import Tensor, beside
 
 
 class Mixed(Tensor):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from infuse.frontends.sklearn.calls import TRANSFORM, reads
-from infuse.frontends.sklearn.tensors import Tensor, beside
 from infuse.ir.graph import Array
+from infuse.tracing.tensors import Tensor, beside
 
 
 @reads(TRANSFORM, "SplineTransformer")

@@ -11,8 +11,8 @@ import numpy as np
 from infuse.dtypes import by_numpy
 from infuse.errors import InputError
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
-from infuse.frontends.sklearn.tensors import Tensor
 from infuse.ir.registry import make_operator
+from infuse.tracing.tensors import Tensor
 
 VECTORIZERS: Final = ("CountVectorizer", "TfidfVectorizer")
 _ACCENTS: Final = {None: "", "ascii": "ascii", "unicode": "unicode"}

@@ -19,9 +19,9 @@ from infuse.frontends.sklearn.calls import (
     transform,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor
-from infuse.frontends.trees.forests import Forest, Tree, pieces_of_members
 from infuse.ir.graph import Array
+from infuse.tracing.semantics.forests import Forest, Tree, pieces_of_members
+from infuse.tracing.tensors import Tensor
 
 _LEAF = -1
 _TREE_CLASSIFIERS = ("DecisionTreeClassifier", "ExtraTreeClassifier")

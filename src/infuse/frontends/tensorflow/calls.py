@@ -37,8 +37,8 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
-class CallScope(Protocol):
-    """Where calls are built (`scopes.FlowScope`)."""
+class FlowScope(Protocol):
+    """Where calls are built (of `scopes`)."""
 
     g: Importer
     depth: int
@@ -60,7 +60,7 @@ class CallScope(Protocol):
 class FlowCall(OperandCall):
     """A call of an operator: attributes, operands and results."""
 
-    def __init__(self, scope: CallScope, node: FlowNode, items: list[Item]) -> None:
+    def __init__(self, scope: FlowScope, node: FlowNode, items: list[Item]) -> None:
         self.scope, self.node, self.items = scope, node, items
         self.g = scope.g
         self._options: dict[str, Any] = {}

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import infuse.frontends.tensorflow.operators  # noqa: F401  registers the operators
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tensorflow.building import FoldingImporter, tidy
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.calls import TABLE
 from infuse.frontends.tensorflow.frames import Frames
 from infuse.frontends.tensorflow.regions import FlowModel, FlowNode, FlowRegion, Ref
 from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
 from infuse.ir.graph import Array, Graph, Value
+from infuse.tracing.folding import FoldingImporter, tidy
 from infuse.tracing.importer import require_all
 from infuse.tracing.items import Item, Variable
 

@@ -16,8 +16,8 @@ _DEEPEST: Final = 40
 """Functions and bodies inside each other."""
 
 
-class ModelState(Protocol):
-    """What all scopes of a model share (`reader.FlowReader`)."""
+class FlowReader(Protocol):
+    """What all scopes of a model share (`reader.Reader`)."""
 
     model: FlowModel
     restoring: bool
@@ -37,7 +37,7 @@ class FlowScope:
 
     def __init__(
         self,
-        reader: ModelState,
+        reader: FlowReader,
         g: Importer,
         region: FlowRegion,
         results: Mapping[str, list[Item]],

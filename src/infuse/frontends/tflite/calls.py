@@ -34,8 +34,8 @@ def builtin(*names: str) -> Callable[[Registered], Registered]:
     return registered(TABLE, names)
 
 
-class TensorScope(Protocol):
-    """The values of the tensors of a subgraph (`reader.LiteScope`)."""
+class LiteScope(Protocol):
+    """The values of the tensors of a subgraph (the reader's)."""
 
     g: Importer
     depth: int
@@ -64,7 +64,7 @@ class TensorScope(Protocol):
 class LiteCall(OperandCall):
     """A call of an operator: its options, operands and results."""
 
-    def __init__(self, scope: TensorScope, operator: LiteOperator) -> None:
+    def __init__(self, scope: LiteScope, operator: LiteOperator) -> None:
         self.scope, self.operator = scope, operator
         self.g = scope.g
 

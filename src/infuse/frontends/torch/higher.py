@@ -13,8 +13,8 @@ from infuse.tracing.aten.calls import TorchImporter
 Arguments = Sequence[Mapping[str, Any]]
 
 
-class NamedValues(Protocol):
-    """The values of one graph of a program, by name (`reader.ExportScope`)."""
+class ExportScope(Protocol):
+    """The values of one graph of a program, by name (the reader's)."""
 
     g: TorchImporter
     proto: Mapping[str, Any]
@@ -22,14 +22,14 @@ class NamedValues(Protocol):
     def argument(self, argument: Mapping[str, Any]) -> Any:
         """What an argument stands for."""
 
-    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> NamedValues:
+    def inner(self, argument: Mapping[str, Any], name: str, operands: Sequence[Any]) -> ExportScope:
         """The scope of a graph that is an argument, with these operands."""
 
     def run(self) -> None:
         """Make the nodes of all calls."""
 
 
-HIGHER: Final[dict[str, Callable[[Any, Arguments], Any]]] = {}
+HIGHER: Final[dict[str, Callable[[ExportScope, Arguments], Any]]] = {}
 """By target: what builds a call in a scope."""
 
 
@@ -37,15 +37,15 @@ def higher_order(name: str) -> Callable[[Any], Any]:
     """Register what builds the calls of this operator."""
 
     def register(
-        build: Callable[[NamedValues, Arguments], Any],
-    ) -> Callable[[NamedValues, Arguments], Any]:
+        build: Callable[[ExportScope, Arguments], Any],
+    ) -> Callable[[ExportScope, Arguments], Any]:
         HIGHER[f"higher_order.{name}"] = build
         return build
 
     return register
 
 
-def _outputs(inner: NamedValues) -> None:
+def _outputs(inner: ExportScope) -> None:
     """Let the results of a graph be outputs of its body."""
     for number, output in enumerate(inner.proto["outputs"]):
         value = inner.g.tensor(inner.argument(output))
@@ -53,7 +53,7 @@ def _outputs(inner: NamedValues) -> None:
 
 
 @higher_order("cond")
-def cond(scope: NamedValues, arguments: Arguments) -> list[Value]:
+def cond(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`cond(predicate, true_graph, false_graph, operands)`."""
     predicate, positive, negative, operands = arguments
     values = scope.argument(operands)
@@ -71,7 +71,7 @@ def cond(scope: NamedValues, arguments: Arguments) -> list[Value]:
 
 
 @higher_order("while_loop")
-def while_loop(scope: NamedValues, arguments: Arguments) -> list[Value]:
+def while_loop(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`while_loop(condition_graph, body_graph, carried, others)`."""
     condition, body, carried, others = arguments
     more = scope.argument(others)
@@ -103,12 +103,12 @@ def while_loop(scope: NamedValues, arguments: Arguments) -> list[Value]:
     )
 
 
-def _values(scope: NamedValues, argument: Mapping[str, Any]) -> list[Any]:
+def _values(scope: ExportScope, argument: Mapping[str, Any]) -> list[Any]:
     return list(scope.argument(argument))
 
 
 def _scanned(
-    scope: NamedValues,
+    scope: ExportScope,
     graph: Any,
     state: Sequence[Value],
     rows: Sequence[Value],
@@ -131,14 +131,14 @@ def _scanned(
 
 
 @higher_order("scan")
-def scan(scope: NamedValues, arguments: Arguments) -> list[Value]:
+def scan(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`scan(body_graph, carried, scanned, others)`, over the first axis."""
     graph, state, rows, others = arguments
     return _scanned(scope, graph, *(_values(scope, a) for a in (state, rows, others)))
 
 
 @higher_order("map_impl")
-def map_(scope: NamedValues, arguments: Arguments) -> list[Value]:
+def map_(scope: ExportScope, arguments: Arguments) -> list[Value]:
     """`map_impl(body_graph, mapped, others)`, over the first axis."""
     graph, rows, others = arguments
     return _scanned(scope, graph, [], *(_values(scope, a) for a in (rows, others)))

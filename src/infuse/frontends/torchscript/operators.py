@@ -11,8 +11,6 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torch.reader import PLACEMENT
 from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.overloads import overload_of
-from infuse.frontends.torchscript.results import results_of
-from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.frontends.torchscript.values import (
     Cell,
     Dict,
@@ -26,6 +24,8 @@ from infuse.frontends.torchscript.values import (
 from infuse.frontends.torchscript.views import PERHAPS, RESHAPING, SAME, SPLITS, VIEWS, split_writer
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
+from infuse.tracing.aten.element_types import dtype_of
+from infuse.tracing.aten.results import results_of
 
 LISTS: Final = frozenset([*SPLITS, "meshgrid", "broadcast_tensors", "nonzero_numpy", "where"])
 """Operators whose results are a list, not a tuple."""

@@ -13,10 +13,10 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.torchscript import numbers, operators
 from infuse.frontends.torchscript.operators import World, assign, link
 from infuse.frontends.torchscript.registry import PRIMITIVES, Primitive, primitive
-from infuse.frontends.torchscript.scalars import dtype_of, number_of
 from infuse.frontends.torchscript.values import Cell, Device, List, Stacked, Tensor
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TABLE, axis_of
+from infuse.tracing.aten.element_types import dtype_of, number_of
 
 
 @primitive("size")

@@ -12,11 +12,11 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees.categories import Categories, Numbers
-from infuse.frontends.trees.forests import Forest, Tree, plain_tree
-from infuse.frontends.trees.scores import beside, best, labels, sigmoid, squeezed
 from infuse.ir.graph import Graph, Value
 from infuse.tracing.calls import words
 from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.forests import Forest, Tree, plain_tree
+from infuse.tracing.semantics.scores import beside, best, labels, sigmoid, squeezed
 
 _DEEPEST: Final = 16
 """Levels of a tree: what CatBoost trains at most."""

@@ -11,11 +11,11 @@ from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import HINT, numbers
 from infuse.frontends.malformed import wellformed
-from infuse.frontends.trees.forests import Forest, Pieces, Tree, pieces_of_members
 from infuse.frontends.trees.linear_leaves import LinearLeaves, is_linear
-from infuse.frontends.trees.scores import sigmoid, signed_square, squeezed
 from infuse.ir.graph import Array, Graph, Value
 from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.forests import Forest, Pieces, Tree, pieces_of_members
+from infuse.tracing.semantics.scores import sigmoid, signed_square, squeezed
 
 ZERO: Final = float(np.float32(1e-35))
 """Numbers up to this one, of either sign, are zero to LightGBM."""

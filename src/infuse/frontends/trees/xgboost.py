@@ -13,7 +13,10 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees import ubjson
-from infuse.frontends.trees.forests import (
+from infuse.ir.graph import Array, Graph, Value
+from infuse.tracing.calls import words
+from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.forests import (
     LESS,
     Forest,
     Pieces,
@@ -21,10 +24,7 @@ from infuse.frontends.trees.forests import (
     pieces_of_members,
     plain_tree,
 )
-from infuse.frontends.trees.scores import best, sigmoid, squeezed
-from infuse.ir.graph import Array, Graph, Value
-from infuse.tracing.calls import words
-from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.scores import best, sigmoid, squeezed
 
 Transform = Callable[[Importer, Value], Value]
 F = np.float32

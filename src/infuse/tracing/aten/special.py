@@ -131,16 +131,6 @@ def logaddexp2(g: TorchImporter, x: Value, other: Value) -> Value:
 # -- parts of floats -------------------------------------------------------------------------------
 
 
-@aten("signbit")
-def signbit(g: TorchImporter, x: Value) -> Value:
-    """Whether the sign is minus, that of -0 and of NaN too."""
-    if x.dtype.is_bool or not x.dtype.is_signed:
-        return g("Not", g("Equal", x, x))
-    if x.dtype.is_float:
-        x = g("BitCast", x, to=dtypes.by_name(f"int{x.dtype.bits}"))
-    return g("Less", x, g.number(0, x.dtype))
-
-
 @aten("angle")
 def angle(g: TorchImporter, x: Value) -> Value:
     """The angle of real numbers: 0, π of negative ones, NaN of NaN."""
@@ -187,3 +177,6 @@ def frexp(g: TorchImporter, x: Value) -> list[Value]:
     part = g.cast(g("BitCast", half, to=dtypes.float64), x.dtype)
     none = g("Or", g("Or", g("IsNaN", x), g("IsInf", x)), g("Equal", x, g.number(0, x.dtype)))
     return [g("Where", none, x, part), g("Where", none, g.number(0, dtypes.int32), power)]
+
+
+aten("signbit")(arithmetic.sign_bit)

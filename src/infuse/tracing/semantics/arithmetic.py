@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 
 from infuse import dtypes
 from infuse.dtypes import DType
@@ -158,3 +160,23 @@ def is_negative(g: GraphBuilder, x: Value) -> Value:
     """Whether a float is below zero, or the zero whose reciprocal is."""
     zero = g.number(0, x.dtype)
     return g("Where", g("Equal", x, zero), g("Less", g("Reciprocal", x), zero), g("Less", x, zero))
+
+
+def summed(g: GraphBuilder, values: Sequence[Value]) -> Value:
+    """The sum of tensors, added one after the other."""
+    return reduce(lambda total, value: g("Add", total, value), values)
+
+
+def number_of_two(g: GraphBuilder, kind: str, x: Value, y: Value) -> Value:
+    """The larger (Max) or smaller (Min) of two floats; of NaN and a number the number."""
+    best = g(kind, x, y)
+    return g("Where", g("IsNaN", x), y, g("Where", g("IsNaN", y), x, best))
+
+
+def sign_bit(g: GraphBuilder, x: Value) -> Value:
+    """Whether the sign is minus, that of -0 and of NaN too."""
+    if x.dtype.is_bool or not x.dtype.is_signed:
+        return g("Not", g("Equal", x, x))
+    if x.dtype.is_float:
+        x = g("BitCast", x, to=dtypes.by_name(f"int{x.dtype.bits}"))
+    return g("Less", x, g.number(0, x.dtype))

@@ -11,8 +11,8 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axis_of
 from infuse.tracing.tensorflow.calls import OperandCall, shared
-from infuse.tracing.tensorflow.movement import axis_of
 
 
 @shared("Select")

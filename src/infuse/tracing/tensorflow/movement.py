@@ -11,15 +11,10 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axis_of
 from infuse.tracing.importer import Importer
+from infuse.tracing.semantics import indexing
 from infuse.tracing.tensorflow.calls import OperandCall, shared
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """An axis from 0 on; ModelFileError for one that there is not."""
-    if not -rank <= axis < rank:
-        raise ModelFileError(f"there is no axis {axis} of {rank}")
-    return axis % rank
 
 
 def sizes_of(g: Importer, value: Value) -> list[Any]:
@@ -178,16 +173,7 @@ def gather(call: OperandCall) -> Value:
         return g("Gather", x, at, axis=axis)
     if not 0 <= batch <= min(axis, at.rank):
         raise ModelFileError(f"it has {batch} axes in common, before axis {axis}")
-    # The axis comes behind the common ones, and afterwards the others between them come first.
-    between = list(range(batch, axis))
-    moved = g.permute(x, *range(batch), axis, *between, *range(axis + 1, x.rank))
-    rows = g(
-        "GatherND", moved, g("Unsqueeze", g.cast(at, dtypes.int64), g.ints(-1)), batch_dims=batch
-    )
-    inner = at.rank - batch
-    first = [batch + inner + i for i in range(len(between))]
-    perm = [*range(batch), *first, *range(batch, batch + inner)]
-    return g.permute(rows, *perm, *range(len(perm), rows.rank))
+    return indexing.gathered_by_batches(g, x, at, axis, batch)
 
 
 @shared("GatherNd")

@@ -36,6 +36,7 @@ for _name, _kind in _PAIRS.items():
     shared(_name)(_pair(_kind))
 for _name, _kind in _STORED.items():
     shared(_name)(_stored(_kind))
+shared("AddN", "AccumulateNV2")(lambda call: arithmetic.summed(call.g, call.reals()))
 shared("LogicalNot")(lambda call: call.g("Not", call.raw(0)))
 shared("LogSoftmax")(lambda call: call.g("LogSoftmax", call.real(0), axis=-1))
 shared("FloorMod")(lambda call: arithmetic.floor_mod(call.g, call.real(0), call.real(1)))
@@ -61,15 +62,6 @@ def squared_difference(call: OperandCall) -> Value:
     """The square of the difference."""
     difference = call.g("Sub", call.real(0), call.real(1))
     return call.g("Mul", difference, difference)
-
-
-@shared("AddN", "AccumulateNV2")
-def add_n(call: OperandCall) -> Value:
-    """The sum of all operands, which have one shape."""
-    first, *others = call.reals()
-    for other in others:
-        first = call.g("Add", first, other)
-    return first
 
 
 @shared("FloorDiv")

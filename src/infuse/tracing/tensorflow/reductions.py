@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from infuse import dtypes
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axis_of
 from infuse.tracing.tensorflow.calls import OperandCall, shared
-from infuse.tracing.tensorflow.movement import axis_of
 
 
 def over(call: OperandCall, kind: str, x: Value) -> Value:

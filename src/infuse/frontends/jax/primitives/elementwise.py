@@ -9,10 +9,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.jax.calls import JaxCall, JaxImporter, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.frontends.jax.primitives.bits import bits_as, signed
 from infuse.ir.graph import Value
 from infuse.tracing.semantics import arithmetic
+from infuse.tracing.sized import highest, lowest
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",

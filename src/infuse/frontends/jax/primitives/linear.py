@@ -9,10 +9,10 @@ from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.frontends.jax.primitives.elementwise import converted
-from infuse.frontends.jax.primitives.movement import padded
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.semantics.padding import padded
 
 
 def _computed_in(operands: Sequence[Value], result: DType) -> DType:

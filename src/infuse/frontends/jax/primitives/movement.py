@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
-from infuse.ir import dims
+from infuse.frontends.jax.calls import JaxCall, primitive
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-
-_END = -(2**62)
+from infuse.tracing.semantics.padding import padded, reversed_along
 
 
 @primitive("broadcast_in_dim")
@@ -104,55 +101,9 @@ def rev(call: JaxCall) -> Value:
     return reversed_along(call.g, call.x, *(int(axis) for axis in call["dimensions"]))
 
 
-def reversed_along(g: JaxImporter, value: Value, *axes: int) -> Value:
-    """The elements backwards along these axes."""
-    if not axes:
-        return value
-    count = len(axes)
-    limits = ([-1] * count, [_END] * count, axes, [-1] * count)
-    made = g("Slice", value, *(g.ints(*numbers) for numbers in limits))
-    made.type = value.type
-    return made
-
-
 @primitive("pad")
 def pad(call: JaxCall) -> Value:
     """Elements before, after and between those of each axis; negative numbers take some away."""
     x, filling = call.operands
     config = [tuple(call.size(number) for number in entry) for entry in call["padding_config"]]
     return padded(call.g, x, filling, config)
-
-
-def padded(g: JaxImporter, x: Value, filling: Value, config: list[tuple[Dim, ...]]) -> Value:
-    """`x` with so many elements before, after and between those of each axis."""
-    for axis, (_, _, between) in enumerate(config):
-        x = _spread(g, x, filling, axis, between)
-    for axis, (low, high, _) in enumerate(config):
-        # What is taken away may be what was put in between, so that both are done in this order.
-        (before, first), (after, last) = _parts(low), _parts(high)
-        if (before, after) != (0, 0):
-            x = g("Pad", x, g.ints(before, after), filling, g.ints(axis))
-        if (first, last) != (0, 0):
-            x = g.slice(x, axis, first, x.shape[axis] - last)
-    return x
-
-
-def _parts(size: Dim) -> tuple[Dim, Dim]:
-    """How many elements are added, and how many taken away."""
-    if dims.is_nonnegative(size):
-        return size, 0
-    if dims.is_nonnegative(-size):
-        return 0, -size
-    raise UnsupportedOperatorError(f"a padding of {size}, of either sign, is not supported")
-
-
-def _spread(g: JaxImporter, x: Value, filling: Value, axis: int, between: Dim) -> Value:
-    """`x` with so many elements between those of an axis."""
-    size = x.shape[axis]
-    if between == 0 or size in (0, 1):
-        return x
-    shape = x.shape
-    columns = g.reshape(x, *shape[: axis + 1], 1, *shape[axis + 1 :])
-    wide = g("Pad", columns, g.ints(0, between), filling, g.ints(axis + 1))
-    joined = g.reshape(wide, *shape[:axis], size * (between + 1), *shape[axis + 1 :])
-    return g.slice(joined, axis, 0, size * (between + 1) - between)

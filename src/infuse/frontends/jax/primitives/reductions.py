@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.jax.calls import JaxCall, JaxImporter, highest, lowest, primitive
+from infuse.frontends.jax.calls import JaxCall, JaxImporter, primitive
 from infuse.frontends.jax.primitives.elementwise import number_of
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.sized import highest, lowest
 
 REDUCTIONS: Final = {
     "add": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "mul": "ReduceProd",

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from infuse.frontends.jax.calls import JaxCall, highest, lowest, primitive
-from infuse.frontends.jax.primitives.movement import padded
+from infuse.frontends.jax.calls import JaxCall, primitive
 from infuse.frontends.jax.primitives.reductions import join, joined_by
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.tracing.semantics.padding import padded
+from infuse.tracing.sized import highest, lowest
 
 
 @dataclass

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import KerasCall, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activation
-from infuse.frontends.keras.layers.convolutions import channels_in_front, convolved, positive
+from infuse.frontends.keras.layers.convolutions import (
+    channels_in_front,
+    convolved,
+    positive,
+    turned,
+)
 from infuse.ir.graph import Value
 from infuse.tracing.layout import FROM_CHANNELS
 
@@ -175,7 +178,7 @@ def _convolutional(count: int) -> Callable[[KerasCall], Cell]:
         def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
             c = _now(call)
             g, bias = c.g, c.array("bias")
-            kernels = [_turned(c.needed(n, count + 2)) for n in ("kernel", "recurrent_kernel")]
+            kernels = [turned(c.needed(n, count + 2)) for n in ("kernel", "recurrent_kernel")]
             b = None if bias is None else c.constant(bias, "bias")
             images = channels_in_front(c, x, count + 2)
             product = convolved(c, images, kernels[0], b, 1, count)
@@ -189,10 +192,6 @@ def _convolutional(count: int) -> Callable[[KerasCall], Cell]:
         return Cell(step, sizes)
 
     return make
-
-
-def _turned(kernel: Any) -> Any:
-    return np.transpose(kernel, (kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2)))
 
 
 def _image(call: KerasCall, operand: Sequence[Any], count: int, filters: int) -> tuple[int, ...]:

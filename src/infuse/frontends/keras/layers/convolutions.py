@@ -14,6 +14,7 @@ from infuse.frontends.keras.layers.activations import activated
 from infuse.frontends.keras.layers.dense import kernel_and_bias
 from infuse.ir.graph import Array, Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
+from infuse.tracing.semantics import windows
 
 
 def channels_in_front(call: KerasCall, x: Value, rank: int) -> Value:
@@ -69,7 +70,7 @@ def convolved(
     return call.g("Conv", x, w, bias, strides=strides, dilations=spread, group=group, **pads)
 
 
-def _turned(kernel: Array) -> Array:
+def turned(kernel: Array) -> Array:
     """A kernel HWIO as OIHW."""
     return np.transpose(kernel, (kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2)))
 
@@ -78,7 +79,7 @@ def _conv(count: int) -> Callable[[KerasCall, Value], Value]:
     def build(call: KerasCall, x: Value) -> Value:
         call.config.require("lora_rank", None)
         images = channels_in_front(call, call.floats(x), count + 2)
-        kernel = _turned(call.needed("kernel", count + 2))
+        kernel = turned(call.needed("kernel", count + 2))
         group = call.config.whole("groups", 1)
         y = convolved(call, images, kernel, call.optional("bias"), group, count)
         return activated(call, channels_back(call, y))
@@ -114,7 +115,7 @@ def _separable(count: int) -> Callable[[KerasCall, Value], Value]:
     def build(call: KerasCall, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         kernel = call.needed("depthwise_kernel", count + 2)
-        points = _turned(call.needed("pointwise_kernel", count + 2))
+        points = turned(call.needed("pointwise_kernel", count + 2))
         group = kernel.shape[-2]
         y = convolved(call, images, _depthwise_kernel(kernel), None, group, count)
         y = call.g("Conv", y, call.constant(points, "pointwise_kernel"), call.optional("bias"))
@@ -135,14 +136,12 @@ def _transposed(count: int) -> Callable[[KerasCall, Value], Value]:
         extra = config.wholes("output_padding", count, -1)
         same = config.text("padding", "valid").lower() == "same"
         begins, ends, missing = [], [], []
-        for extent, stride, more in zip(
-            [(k - 1) * d + 1 for k, d in zip(kernel.shape, spread)], strides, extra
-        ):
-            total = _surplus(extent, stride, more, same)
-            begin = max(total, 0) // 2 if same else 0
+        extents = [(k - 1) * d + 1 for k, d in zip(kernel.shape, spread)]
+        for row in zip(extents, strides, extra):
+            begin, end, more = windows.cropped(_surplus(*row, same), same)
             begins.append(begin)
-            ends.append(max(total - begin, 0))
-            missing.append(max(begin - total, 0))
+            ends.append(end)
+            missing.append(more)
         attributes = {"strides": strides, "dilations": spread, "pads": (*begins, *ends)}
         y = g("ConvTranspose", images, w, None, **attributes)
         for axis, number in enumerate(missing):

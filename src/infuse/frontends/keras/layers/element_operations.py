@@ -133,17 +133,6 @@ def allclose(
     return call.boolean(least)
 
 
-@operation("Signbit")
-def signbit(call: KerasCall, x: Any) -> Value:
-    """Whether the sign is minus, that of -0 and of NaN too."""
-    g, value = call.g, tensor(call, x)
-    if value.dtype.is_bool or not value.dtype.is_signed:
-        return g("Not", g("Equal", value, value))
-    if value.dtype.is_float:
-        value = g("BitCast", value, to=dtypes.by_name(f"int{value.dtype.bits}"))
-    return g("Less", value, call.number(0, value))
-
-
 @operation("Nextafter")
 def nextafter(call: KerasCall, x1: Any, x2: Any) -> Value:
     """The number of float64 that is next to x1 on the way to x2, in the type of the operands."""
@@ -190,3 +179,6 @@ def angle(call: KerasCall, x: Any) -> Value:
     g, value = call.g, real(call, x)
     zero = call.number(0, value)
     return g("Where", g("Less", value, zero), call.number(math.pi, value), zero)
+
+
+operation("Signbit")(lambda call, x: arithmetic.sign_bit(call.g, tensor(call, x)))

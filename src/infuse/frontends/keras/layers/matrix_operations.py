@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from infuse.frontends.keras.calls import KerasCall
-from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import OPERATIONS, operation, real, tensor, together
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axes_of
 
 operation("Fliplr")(lambda call, x: call.reversed(tensor(call, x), 1))
 operation("Flipud")(lambda call, x: call.reversed(tensor(call, x), 0))

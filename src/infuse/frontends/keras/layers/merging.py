@@ -8,8 +8,8 @@ from functools import reduce
 from infuse.dtypes import uint8
 from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import KerasCall, layer, promoted
-from infuse.frontends.keras.config import is_int
 from infuse.ir.graph import Value
+from infuse.tracing.axes import is_int
 
 Masks = Sequence[Value | None]
 

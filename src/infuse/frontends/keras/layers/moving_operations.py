@@ -10,9 +10,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.frontends.keras.calls import KerasCall
-from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import operation, tensor, together
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axes_of
 
 
 @operation("Reshape")

@@ -10,7 +10,6 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.frontends.keras.calls import KerasCall
-from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import (
     TYPED,
     Operation,
@@ -22,6 +21,7 @@ from infuse.frontends.keras.layers.operations import (
 )
 from infuse.ir.graph import Value
 from infuse.ops.conversion import finite_limit
+from infuse.tracing.axes import axes_of
 from infuse.tracing.semantics import arithmetic, special
 
 
@@ -72,10 +72,7 @@ operation("BitwiseNot", "BitwiseInvert")(lambda call, x: call.g("BitwiseNot", te
 def _number_of_two(kind: str) -> Operation:
     def build(call: KerasCall, x1: Any, x2: Any) -> Value:
         g, (a, b) = call.g, together(call, x1, x2)
-        y = g(kind, a, b)
-        if not a.dtype.is_float:
-            return y
-        return g("Where", g("IsNaN", a), b, g("Where", g("IsNaN", b), a, y))
+        return arithmetic.number_of_two(g, kind, a, b) if a.dtype.is_float else g(kind, a, b)
 
     return build
 

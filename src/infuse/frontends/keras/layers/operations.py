@@ -10,11 +10,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import KerasCall, layer, promoted
-from infuse.frontends.keras.config import axes_of
-from infuse.frontends.keras.layers.activations import FUNCTIONS
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axes_of
 from infuse.tracing.calls import words
 from infuse.tracing.semantics import arithmetic, ordering
+from infuse.tracing.semantics.activations import FUNCTIONS
 
 Operation = Callable[..., Any]
 OPERATIONS: Final[dict[str, Operation]] = {}

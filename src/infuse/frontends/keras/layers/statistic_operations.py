@@ -9,7 +9,6 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.frontends.keras.calls import KerasCall
-from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.numeric_operations import diff, nan_to_num
 from infuse.frontends.keras.layers.operations import (
     TYPED,
@@ -22,6 +21,7 @@ from infuse.frontends.keras.layers.operations import (
     together,
 )
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axes_of
 
 
 def _all_nan(call: KerasCall, value: Value, axes: list[int], keep: bool) -> Value:

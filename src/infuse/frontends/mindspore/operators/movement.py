@@ -12,6 +12,7 @@ from infuse.frontends.mindspore.calls import MindCall, primitive, shared
 from infuse.frontends.mindspore.operators.linear import check_layout
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import axis_of, handler_of
+from infuse.tracing.semantics import indexing
 
 shared("GatherD", "gather", "0", "1", "2")
 shared("Stack", "stack", "0", "@axis")
@@ -193,13 +194,7 @@ def gather(call: MindCall) -> Value:
         return g("Gather", x, places, axis=axis)
     if not batch <= min(axis, places.rank):
         raise ModelFileError(f"it has {batch} axes of batches")
-    moved = [*range(batch), axis, *(i for i in range(batch, x.rank) if i != axis)]
-    y = g("GatherND", g.permute(x, *moved), g("Unsqueeze", g.cast(places, dtypes.int64),
-          g.ints(-1)), batch_dims=batch)  # fmt: skip
-    inner = places.rank - batch
-    before = range(places.rank, places.rank + axis - batch)
-    back = [*range(batch), *before, *range(batch, batch + inner)]
-    return g.permute(y, *back, *range(len(back), y.rank))
+    return indexing.gathered_by_batches(g, x, places, axis, batch)
 
 
 @primitive("EmbeddingLookup")

@@ -9,6 +9,7 @@ from infuse.frontends.mindspore.calls import MindCall, primitive, shared
 from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import handler_of
+from infuse.tracing.semantics import arithmetic
 
 shared("MaskedFill", "masked_fill", "0", "1", "2")
 
@@ -90,15 +91,6 @@ def bias_add(call: MindCall) -> Value:
     raise call.unsupported(f"data format {layout!r}")
 
 
-@primitive("AddN", "AccumulateNV2")
-def add_n(call: MindCall) -> Value:
-    """The sum of several tensors."""
-    first, *rest = call.values()
-    for value in rest:
-        first = call.g("Add", first, value)
-    return first
-
-
 @primitive("SquaredDifference")
 def squared_difference(call: MindCall) -> Value:
     """(x - y)²."""
@@ -139,3 +131,6 @@ def dropout(call: MindCall) -> list[Any]:
     if keep != 1.0:
         raise call.unsupported("dropout in training mode")
     return [x, None]
+
+
+primitive("AddN", "AccumulateNV2")(lambda call: arithmetic.summed(call.g, call.values()))

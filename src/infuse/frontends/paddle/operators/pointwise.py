@@ -131,8 +131,7 @@ def fmax(call: PaddleCall) -> Value:
     kind = "Max" if call.operator.name == "fmax" else "Min"
     if not x.dtype.is_float:
         return in_floats(call, lambda x, y: g(kind, x, y), x, y)
-    best = g(kind, x, y)
-    return g("Where", g("IsNaN", x), y, g("Where", g("IsNaN", y), x, best))
+    return arithmetic.number_of_two(g, kind, x, y)
 
 
 @operator("elementwise_pow")
@@ -168,16 +167,6 @@ def lerp(call: PaddleCall) -> Value:
     """A place between two elements."""
     g, x = call.g, call("x")
     return g("Add", x, g("Mul", call("weight"), g("Sub", call("y"), x)))
-
-
-@operator("add_n")
-def add_n(call: PaddleCall) -> Value:
-    """The sum of tensors."""
-    values = call.tensors("inputs")
-    total = values[0]
-    for value in values[1:]:
-        total = call.g("Add", total, value)
-    return total
 
 
 @operator("scale")
@@ -289,3 +278,6 @@ def away(g: Importer, x: Value) -> Value:
     whole = g("Floor", g("Abs", x))
     up = g("GreaterOrEqual", g("Sub", g("Abs", x), whole), 0.5)
     return g("Mul", g("Sign", x), g("Add", whole, g.cast(up, x.dtype)))
+
+
+operator("add_n")(lambda call: arithmetic.summed(call.g, call.tensors("inputs")))

@@ -12,7 +12,8 @@ from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
+from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
+from infuse.tracing.semantics import windows
 
 _LAST: Final = {4: "NHWC", 5: "NDHWC"}
 _FIRST: Final = {4: "NCHW", 5: "NCDHW"}
@@ -58,19 +59,7 @@ def padding(
         return {"auto_pad": "VALID"}
     if kind == "EXPLICIT":
         return {"pads": explicit(call, len(sizes) + 2)}
-    pairs = [same(*parts) for parts in zip(sizes, extents, strides)]
-    if None in pairs:
-        return {"auto_pad": "SAME_UPPER"}
-    begins, ends = zip(*(pair for pair in pairs if pair is not None))
-    return {"pads": (*begins, *ends)}
-
-
-def same(size: Dim, extent: Dim, stride: int) -> tuple[int, int] | None:
-    """What SAME adds before and after an axis of known size."""
-    if not isinstance(size, int) or not isinstance(extent, int):
-        return None
-    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-    return total // 2, total - total // 2
+    return same_padding(sizes, extents, strides)
 
 
 def explicit(call: FlowCall, rank: int) -> tuple[int, ...]:
@@ -99,15 +88,11 @@ def convolution(call: FlowCall, depthwise: bool = False) -> Value:
         raise ModelFileError(f"an image of {x.rank} axes meets filters of {rank}")
     strides = per_axis(call, "strides", rank)
     spread = per_axis(call, "dilations", rank)
-    channels, group = x.shape[1], 1
     if depthwise:
         w, group = _depthwise_filters(call)
     else:
         w = call.real(1, rank - 1, rank - 2, *axes)
-        if isinstance(channels, int) and isinstance(w.shape[1], int):
-            if w.shape[1] < 1 or channels % w.shape[1]:
-                raise ModelFileError(f"filters of {w.shape[1]} channels do not fit {channels}")
-            group = channels // w.shape[1]
+        group = windows.groups(x.shape[1], w.shape[1])
     extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], spread)]
     padded = padding(call, x.shape[2:], extents, strides)
     return call.g("Conv", x, w, None, strides=strides, dilations=spread, group=group, **padded)
@@ -174,8 +159,7 @@ def _cut(
     total = (size - 1) * stride + extent - result
     if kind == "EXPLICIT":
         return 0, total, 0
-    before = max(total, 0) // 2 if kind == "SAME" else 0
-    return before, max(total - before, 0), max(before - total, 0)
+    return windows.cropped(total, kind == "SAME")
 
 
 def _number(call: FlowCall, size: Dim) -> int:
@@ -238,25 +222,18 @@ def dilation(call: FlowCall) -> Value:
     height, width = int(w.shape[0]), int(w.shape[1])
     if not 0 < height * width <= MOST_PLACES:
         raise call.unsupported(f"a window of {height} × {width}")
-    sizes = []
     for axis, kernel in ((1, height), (2, width)):
-        extent = (kernel - 1) * rates[axis] + 1
-        pair = same(x.shape[axis], extent, strides[axis]) if padded == "SAME" else (0, 0)
-        assert pair is not None
-        low = g.constant(_lowest(x))
-        x = g("Pad", x, g.ints(*pair), low, g.ints(axis)) if any(pair) else x
-        sizes.append((int(x.shape[axis]) - extent) // strides[axis] + 1)
+        if padded == "SAME":
+            extent = (kernel - 1) * rates[axis] + 1
+            pair = same_padding(x.shape[axis : axis + 1], [extent], [strides[axis]])["pads"]
+            low = g.constant(_lowest(x))
+            x = g("Pad", x, g.ints(*pair), low, g.ints(axis)) if any(pair) else x
     result: Value | None = None
-    for row in range(height):
-        for column in range(width):
-            part = x
-            for axis, at, count in ((1, row, sizes[0]), (2, column, sizes[1])):
-                begin = at * rates[axis]
-                end = begin + (count - 1) * strides[axis] + 1
-                part = g.slice(part, axis, begin, end, strides[axis])
-            weight = g("Gather", g("Gather", w, g.constant(row), axis=0), g.constant(column))
-            sum_ = g("Add", part, weight)
-            result = sum_ if result is None else g("Max", result, sum_)
+    window = (height, width)
+    for (row, column), part in windows.taps(g, x, (1, 2), window, strides[1:], rates[1:]):
+        weight = g("Gather", g("Gather", w, g.constant(row), axis=0), g.constant(column))
+        sum_ = g("Add", part, weight)
+        result = sum_ if result is None else g("Max", result, sum_)
     assert result is not None
     return result
 

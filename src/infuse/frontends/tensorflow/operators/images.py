@@ -9,8 +9,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import FlowCall, operator
-from infuse.ir.graph import Array, Value
+from infuse.ir.graph import Value
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
+from infuse.tracing.semantics import resampling
 from infuse.tracing.tensorflow.images import coordinates, resized
 
 LARGEST: Final = 1 << 14
@@ -38,42 +39,17 @@ def bicubic(call: FlowCall) -> Value:
     if len(after) != 2 or min(after) < 1 or max(after) > LARGEST:
         raise ModelFileError(f"its sizes are {after[:4]}")
     aligned, half = coordinates(call) == "align_corners", coordinates(call) == "half_pixel"
-    for number, (size, count) in enumerate(zip(before, after)):
+    weights = []
+    for size, count in zip(before, after):
         if not isinstance(size, int) or not 0 < size <= LARGEST:
             raise call.unsupported(f"a bicubic image of size {size}")
-        weights = g.constant(_curve(size, count, aligned, half))
-        equation = ("ph,nhwc->npwc", "qw,nhwc->nhqc")[number]
-        x = g("Einsum", weights, x, equation=equation)
-    return x
+        weights.append(resampling.cubic_weights(size, count, aligned, half))
+    return resampling.weighted(g, x, weights[0], weights[1])
 
 
 def g_float(call: FlowCall) -> Value:
     """Operand 0 in float32."""
     return call.g.cast(call.raw(0), dtypes.float32)
-
-
-_STEPS: Final = 1024
-"""TensorFlow takes its curves from a table of so many places between two pixels."""
-
-
-def _curve(size: int, count: int, aligned: bool, half: bool) -> Array:
-    """What each pixel after takes of each before."""
-    scale = np.float32((size - 1) / (count - 1) if aligned and count > 1 else size / count)
-    places = np.arange(count, dtype=np.float32)
-    places = (places + np.float32(0.5)) * scale - np.float32(0.5) if half else places * scale
-    first = np.floor(places)
-    steps = np.rint((places - first) * np.float32(_STEPS))
-    near, a = steps / _STEPS, -0.5 if half else -0.75
-    weights = np.zeros((count, size), np.float32)
-    for offset, distance in ((-1, near + 1), (0, near), (1, 1 - near), (2, 2 - near)):
-        inner = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-        outer = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-        share = np.where(distance <= 1, inner, outer) if offset in (0, 1) else outer
-        index = first.astype(np.int64) + offset
-        inside = np.clip(index, 0, size - 1)
-        share = np.where(index == inside, share, 0) if half else share
-        np.add.at(weights, (np.arange(count), inside), share.astype(np.float32))
-    return weights / weights.sum(1, keepdims=True) if half else weights
 
 
 @operator("CropAndResize")

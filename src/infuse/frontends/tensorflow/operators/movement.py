@@ -11,11 +11,12 @@ from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.frontends.tensorflow.operators.convolutions import MOST_PLACES
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axis_of
 from infuse.tracing.calls import words
 from infuse.tracing.items import Complex
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
+from infuse.tracing.semantics import windows
 from infuse.tracing.tensorflow import blocks, movement
-from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("Squeeze")
@@ -173,26 +174,14 @@ def patches(call: FlowCall) -> Value:
     channels = x.shape[3]
     if not isinstance(channels, int) or not all(isinstance(n, int) for n in x.shape[1:3]):
         raise call.unsupported("pieces of an image of unknown size")
-    counts = []
     for axis in (1, 2):
-        size, extent = int(x.shape[axis]), (kernel[axis] - 1) * rates[axis] + 1
         if kind == "SAME":
-            total = max((-(-size // strides[axis]) - 1) * strides[axis] + extent - size, 0)
-            x = g.pad(x, axis, total // 2, total - total // 2)
-            size += total
-        counts.append((size - extent) // strides[axis] + 1)
+            extent = (kernel[axis] - 1) * rates[axis] + 1
+            x = windows.padded_to_fit(g, x, axis, extent, strides[axis])
     if kernel[1] * kernel[2] > MOST_PLACES:
         raise call.unsupported(f"a window of {kernel[1]} × {kernel[2]}")
-    parts = []
-    for row in range(kernel[1]):
-        for column in range(kernel[2]):
-            part = x
-            for axis, at in ((1, row), (2, column)):
-                begin = at * rates[axis]
-                end = begin + (counts[axis - 1] - 1) * strides[axis] + 1
-                part = g.slice(part, axis, begin, end, strides[axis])
-            parts.append(part)
-    return g("Concat", *parts, axis=3)
+    taps = windows.taps(g, x, (1, 2), kernel[1:3], strides[1:], rates[1:])
+    return g("Concat", *(part for _, part in taps), axis=3)
 
 
 # -- numbers ---------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
+from infuse.tracing.axes import axis_of
 from infuse.tracing.semantics import ordering
 from infuse.tracing.tensorflow import indexing
-from infuse.tracing.tensorflow.movement import axis_of
 
 
 @operator("ArgMax", "ArgMin")

@@ -13,6 +13,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.quantization import limits
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
+from infuse.tracing.semantics import windows
 from infuse.tracing.tensorflow.images import batch_matmul, resized
 
 _SAME, _VALID = 0, 1
@@ -60,10 +61,8 @@ def _convolution(
         if not isinstance(channels, int):
             raise call.unsupported("a depthwise convolution over an unknown number of channels")
         group = channels
-    elif isinstance(channels, int) and isinstance(w.shape[1], int):
-        if w.shape[1] < 1 or channels % w.shape[1]:
-            raise ModelFileError(f"filters of {w.shape[1]} channels do not fit {channels}")
-        group = channels // w.shape[1]
+    else:
+        group = windows.groups(channels, w.shape[1])
     padded = padding(call, x.shape[2:], extents, strides)
     y = call.g("Conv", x, w, b, strides=strides, dilations=spread, group=group, **padded)
     return finish(call, y)
@@ -118,10 +117,10 @@ def _transposed(
         if not all(isinstance(n, int) for n in (size, result, extent)):
             raise call.unsupported("a transposed convolution of unknown sizes")
         total = (int(size) - 1) * stride + int(extent) - int(result)
-        begin = max(total, 0) // 2 if kind == _SAME else 0
+        begin, end, more = windows.cropped(total, kind == _SAME)
         begins.append(begin)
-        ends.append(max(total - begin, 0))
-        missing.append(max(begin - total, 0))
+        ends.append(end)
+        missing.append(more)
     attributes = {"strides": strides, "pads": (*begins, *ends), "dilations": tuple(spread)}
     if not any(missing):
         return finish(call, g("ConvTranspose", x, w, b, **attributes))

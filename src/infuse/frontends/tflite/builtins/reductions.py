@@ -13,7 +13,7 @@ from infuse.frontends.tflite.builtins.units import scales
 from infuse.frontends.tflite.calls import BYTES, LiteCall, builtin
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
-from infuse.tracing.tensorflow.movement import axis_of
+from infuse.tracing.axes import axis_of
 from infuse.tracing.tensorflow.reductions import over, reduced
 
 

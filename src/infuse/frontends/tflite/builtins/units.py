@@ -11,11 +11,11 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.frontends.tflite import tables
 from infuse.frontends.tflite.calls import BYTES, LiteCall, builtin, parameters
-from infuse.frontends.tflite.fixed_point import factor, looked_up, scaled
 from infuse.frontends.tflite.model import Quantization
 from infuse.ir.graph import Array, Value
+from infuse.tracing.semantics import rounded_tables as tables
+from infuse.tracing.semantics.fixed_point import factor, looked_up, scaled
 
 _COMPARED: Final = {
     "EQUAL": "Equal", "LESS": "Less", "GREATER": "Greater", "LESS_EQUAL": "LessOrEqual",

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from infuse.frontends.tflite.fixed_point import factor, scaled
 from infuse.ir.graph import Array
 from infuse.ops.core.special import erf
+from infuse.tracing.semantics.fixed_point import factor, scaled
 
 _LEAST, _MOST = -(2**15), 2**15 - 1
 _EVERY: Final = np.arange(_LEAST, _MOST + 1)

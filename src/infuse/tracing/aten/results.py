@@ -9,9 +9,9 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import Meta, axis_of, promoted
+from infuse.tracing.aten.element_types import dtype_of
 from infuse.tracing.calls import words
 
 Arguments = Sequence[Any]
