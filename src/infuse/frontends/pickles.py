@@ -14,8 +14,8 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.strided import strided
 from infuse.ir.graph import Array
+from infuse.tracing.semantics.strided import strided
 
 _MOST: Final = 1 << 24
 """Objects that a pickle may have."""

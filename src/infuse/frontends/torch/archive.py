@@ -12,8 +12,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.frontends.archives import Archive
-from infuse.frontends.strided import strided
 from infuse.ir.graph import Array
+from infuse.tracing.semantics.strided import strided
 
 VERSION: Final = 8
 """Of the schema (`torch/_export/serde/schema.py`): its major number."""

@@ -17,7 +17,7 @@ from infuse.frontends.torch.inplace import Sharing, functional
 from infuse.frontends.torch.symbols import size_text
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
-from infuse.tracing.aten.calls import Complex, Meta, TorchImporter, handler_of, part_type
+from infuse.tracing.aten.calls import PLACEMENT, Complex, Meta, TorchImporter, handler_of, part_type
 from infuse.tracing.importer import require_all
 from infuse.tracing.sizes import Sizes
 
@@ -31,10 +31,6 @@ IGNORED: Final = frozenset(
     ]
 )
 """What a program checks of its inputs, and exporting has decided."""
-PLACEMENT: Final = frozenset(
-    ["device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"]
-)
-"""Options that say where elements are, not which."""
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _CALLED: Final = re.compile(r"\[['\"]?\w*['\"]?\]|\.slice\(.*?\)")
 

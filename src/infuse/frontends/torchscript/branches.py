@@ -12,7 +12,6 @@ import numpy as np
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torchscript import numbers
 from infuse.frontends.torchscript.archive import dotted
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.interpreter import Frame, Interpreter, Raised
 from infuse.frontends.torchscript.joining import computed_type, follow
 from infuse.frontends.torchscript.journal import content, restore
@@ -27,6 +26,7 @@ from infuse.frontends.torchscript.values import (
     Undecided,
 )
 from infuse.ir.graph import Value
+from infuse.tracing.aten.scripting import ScriptImporter
 
 
 def raises(body: Sequence[ast.stmt]) -> bool:

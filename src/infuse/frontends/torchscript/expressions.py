@@ -12,7 +12,6 @@ from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.pickles import Member
 from infuse.frontends.torchscript import numbers, primitives, tensors
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.kinds import is_instance
 from infuse.frontends.torchscript.modules import Modules
 from infuse.frontends.torchscript.values import (
@@ -26,6 +25,7 @@ from infuse.frontends.torchscript.values import (
     Tensor,
     Undecided,
 )
+from infuse.tracing.aten.scripting import ScriptImporter
 
 _SPACES: Final = ("torch", "ops", "__torch__", "CONSTANTS")
 _NAMES: Final[Mapping[str, Any]] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}

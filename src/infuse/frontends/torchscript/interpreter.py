@@ -12,7 +12,6 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.torchscript import numbers
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
 from infuse.frontends.torchscript.expressions import Evaluator, Frame, Raised, unread
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.journal import Journal
 from infuse.frontends.torchscript.modules import Modules
 from infuse.frontends.torchscript.values import (
@@ -22,6 +21,7 @@ from infuse.frontends.torchscript.values import (
     Object,
 )
 from infuse.ir.graph import Value
+from infuse.tracing.aten.scripting import ScriptImporter
 
 __all__ = ["Frame", "Interpreter", "Raised"]
 _DEEPEST: Final = 60

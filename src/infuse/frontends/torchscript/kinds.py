@@ -7,9 +7,9 @@ from typing import Any
 
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torchscript.archive import dotted
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.values import Dict, List, Named, Object, Tensor
 from infuse.ir.graph import Value
+from infuse.tracing.aten.scripting import ScriptImporter
 
 
 def is_instance(g: ScriptImporter, value: Any, kind: ast.expr) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torchscript import numbers
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.interpreter import Frame, Interpreter
 from infuse.frontends.torchscript.joining import computed_type, follow
 from infuse.frontends.torchscript.journal import content
@@ -25,6 +24,7 @@ from infuse.frontends.torchscript.values import (
 )
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.tracing.aten.scripting import ScriptImporter
 
 _ROUNDS: Final = 8
 """How often the body of a loop is followed until it is certain what it carries."""

@@ -10,9 +10,9 @@ from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.pickles import Global, Instance, StoredTensor
 from infuse.frontends.torchscript.archive import ScriptFile
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.specs import Spec, dtype_of
 from infuse.frontends.torchscript.values import UNSET, Cell, Device, Dict, List, Object, Tensor
+from infuse.tracing.aten.scripting import ScriptImporter
 
 _CLASSES: Final = "__torch__.torch.classes."
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TABLE
+from infuse.tracing.aten.scripting import ScriptImporter
 from infuse.tracing.calls import words
 
 _MOST: Final = 1 << 63

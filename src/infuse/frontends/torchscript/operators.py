@@ -8,9 +8,6 @@ from typing import Any, Final, Protocol
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.reader import PLACEMENT
-from infuse.frontends.torchscript.importer import ScriptImporter
-from infuse.frontends.torchscript.overloads import overload_of
 from infuse.frontends.torchscript.values import (
     Cell,
     Dict,
@@ -21,11 +18,13 @@ from infuse.frontends.torchscript.values import (
     Undecided,
     View,
 )
-from infuse.frontends.torchscript.views import PERHAPS, RESHAPING, SAME, SPLITS, VIEWS, split_writer
 from infuse.ir.graph import Value
-from infuse.tracing.aten.calls import handler_of
+from infuse.tracing.aten.calls import PLACEMENT, handler_of
 from infuse.tracing.aten.element_types import dtype_of
+from infuse.tracing.aten.overloads import overload_of
 from infuse.tracing.aten.results import results_of
+from infuse.tracing.aten.scripting import ScriptImporter
+from infuse.tracing.aten.writing import PERHAPS, RESHAPING, SAME, SPLITS, VIEWS, split_writer
 
 LISTS: Final = frozenset([*SPLITS, "meshgrid", "broadcast_tensors", "nonzero_numpy", "where"])
 """Operators whose results are a list, not a tuple."""

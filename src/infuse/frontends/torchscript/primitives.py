@@ -15,8 +15,8 @@ from infuse.frontends.torchscript.lists import of_lists
 from infuse.frontends.torchscript.operators import World, is_tensor
 from infuse.frontends.torchscript.registry import PRIMITIVES
 from infuse.frontends.torchscript.values import List, Undecided
-from infuse.frontends.torchscript.views import SAME
 from infuse.tracing.aten.calls import TABLE
+from infuse.tracing.aten.writing import SAME
 
 
 def apply(world: World, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ from infuse.errors import InputError, ModelFileError, OptionError, UnsupportedOp
 from infuse.frontends.pickles import StoredTensor
 from infuse.frontends.torchscript import branches, loops, primitives
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
-from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.interpreter import Interpreter, Raised
 from infuse.frontends.torchscript.modules import Modules
 from infuse.frontends.torchscript.specs import Spec, dtype_of
@@ -30,6 +29,7 @@ from infuse.frontends.torchscript.values import (
 )
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.sizes import numbering
+from infuse.tracing.aten.scripting import ScriptImporter
 from infuse.tracing.sizes import Sizes
 
 _ROUNDS: Final = 8

@@ -24,6 +24,12 @@ TABLE: Final[dict[str, Handler]] = {}
 """By name with overload (`aten.add.Tensor`), or without one for all that have no entry."""
 
 
+PLACEMENT: Final = frozenset(
+    ["device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"]
+)
+"""Options that say where elements are, not which."""
+
+
 def aten(*names: str, space: str = "aten") -> Callable[[_H], _H]:
     """Register what builds these operators: a function of the importer and the operator's
     arguments, by the names and with the defaults that its schema has.

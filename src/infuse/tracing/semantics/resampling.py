@@ -5,12 +5,14 @@ and scaled, curves of the third degree, and areas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.ir.graph import Array, Value
 from infuse.tracing.importer import Importer
+from infuse.tracing.layout import FROM_CHANNELS
 
 Curve = Callable[[Array], Array]
 
@@ -113,3 +115,51 @@ def area_weights(size: int, count: int, aligned: bool) -> Array:
             share = min(pixel + 1, float(end)) - max(pixel, float(begin))
             weights[place, min(max(pixel, 0), size - 1)] += share
     return weights / float(scale)
+
+
+def crops(
+    g: Importer, x: Value, boxes: Value, numbers: Value, sizes: list[int], outside: float
+) -> Value:
+    """Boxes of images (NCHW) in one size (NHWC), each of the image of its number; `outside` is what
+    lies beyond an image.
+    """
+    height, width = (g.size_of(x, axis) for axis in (2, 3))
+    grids = []
+    for axis, (count, size) in enumerate(zip(sizes, (height, width))):
+        ends = [g("Gather", boxes, g.constant(np.array([axis + 2 * i])), axis=1) for i in (0, 1)]
+        last = _float(g, size)
+        last = g("Sub", last, 1.0)
+        if count > 1:
+            steps = g.constant((np.arange(count) / (count - 1)).astype(np.float32))
+            place = g("Add", ends[0], g("Mul", g("Sub", ends[1], ends[0]), steps))
+        else:
+            place = g("Mul", g("Add", ends[0], ends[1]), 0.5)
+        # GridSample counts from -1 at the first pixel to 1 at the last.
+        grids.append((g("Mul", place, last), last))
+    return _sampled(g, x, numbers, grids, sizes, outside)
+
+
+def _float(g: Importer, size: Any) -> Value:
+    if isinstance(size, int):
+        return g.constant(np.float32(size))
+    return g.cast(size, dtypes.float32)
+
+
+def _sampled(
+    g: Importer, x: Value, numbers: Value, grids: Any, sizes: list[int], outside: float
+) -> Value:
+    rows = g("Gather", x, numbers, axis=0)
+    parts, valid = [], None
+    for axis, (place, last) in enumerate(grids):
+        inside = g("And", g("GreaterOrEqual", place, 0.0), g("LessOrEqual", place, last))
+        scaled = g("Sub", g("Div", g("Mul", place, 2.0), g("Max", last, 1e-9)), 1.0)
+        shape = g.ints(-1, sizes[0], 1) if axis == 0 else g.ints(-1, 1, sizes[1])
+        inside, scaled = (g("Reshape", value, shape) for value in (inside, scaled))
+        valid = inside if valid is None else g("And", valid, inside)
+        whole = g.ints(1, *sizes)
+        parts.append(g("Unsqueeze", g("Expand", scaled, whole), g.ints(-1)))
+    assert valid is not None
+    grid = g("Concat", parts[1], parts[0], axis=-1)
+    y = g("GridSample", rows, grid, mode="linear", padding_mode="border", align_corners=1)
+    y = g("Where", g("Unsqueeze", valid, g.ints(1)), y, g.number(outside, y.dtype))
+    return g.permute(y, *FROM_CHANNELS[4])

@@ -15,7 +15,6 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     normalization,
     numeric_operations,
     operations,
-    ordering_operations,
     pooling,
     preprocessing,
     recurrent,

@@ -22,6 +22,7 @@ from infuse.frontends.keras.layers.operations import (
 )
 from infuse.ir.graph import Value
 from infuse.tracing.axes import axes_of
+from infuse.tracing.semantics import arithmetic, ordering
 
 
 def _all_nan(call: KerasCall, value: Value, axes: list[int], keep: bool) -> Value:
@@ -101,8 +102,6 @@ operation("Nanstd")(_spread(root=True))
 
 # -- quantiles -------------------------------------------------------------------------------------
 
-_ROUNDED = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}
-
 
 def _quantile(skips: bool, divisor: float = 1) -> Operation:
     def build(
@@ -123,51 +122,13 @@ def _quantile(skips: bool, divisor: float = 1) -> Operation:
         others = [i for i in range(value.rank) if i not in axes]
         rows = call.g.permute(value, *others, *axes)
         rows = call.shaped(rows, *(0,) * len(others), -1)
-        y = _along_rows(call, rows, shares.reshape(-1).astype(np.float64), method, skips)
+        y = ordering.quantiles(call.g, rows, shares.reshape(-1).astype(np.float64), method, skips)
         y = call.g.permute(y, len(others), *range(len(others)))
         if keepdims:
             y = call.unsqueezed(y, *(i + 1 for i in axes))
         return y if shares.ndim else call.squeezed(y, 0)
 
     return build
-
-
-def _along_rows(call: KerasCall, rows: Value, shares: Any, method: str, skips: bool) -> Value:
-    """The quantiles of the last axis, which has one place for each of the shares then."""
-    g, lost = call.g, call.g("IsNaN", rows)
-    last = rows.rank - 1
-    count = g("Shape", rows, start=last)
-    ordered = call.where(g("Not", lost), rows, math.inf)
-    ordered, _ = g.several(2, "TopK", ordered, count, axis=last, largest=0, sorted=1)
-    if skips:
-        kept = g.cast(g("Not", lost), dtypes.float64)
-        size = call.reduced("ReduceSum", kept, [last], True)
-        empty = g("Equal", size, call.number(0, size))
-    else:
-        size = g("Reshape", g.cast(count, dtypes.float64), g.ints(*[1] * rows.rank))
-        empty = call.boolean(call.reduced("ReduceMax", g.cast(lost, dtypes.uint8), [last], True))
-    end = g("Sub", size, 1.0)
-    exact = g("Mul", end, g.constant(shares.reshape(*[1] * last, -1)))
-
-    def taken(places: Value) -> Value:
-        inside = g("Max", g("Min", places, end), 0.0)
-        shape = g("Concat", g("Shape", rows, end=last), g.ints(shares.size), axis=0)
-        return g("GatherElements", ordered, g("Expand", g.cast(inside, dtypes.int64), shape),
-                 axis=last)  # fmt: skip
-
-    if method in _ROUNDED:
-        y = taken(g(_ROUNDED[method], exact))
-    elif method == "midpoint":
-        y = g("Mul", g("Add", taken(g("Floor", exact)), taken(g("Ceil", exact))), 0.5)
-    elif method == "linear":
-        below = g("Max", g("Sub", g("Max", g("Min", g("Ceil", exact), end), 0.0), 1.0), 0.0)
-        above = g("Min", g("Add", below, 1.0), end)
-        share = g.cast(g("Sub", above, exact), rows.dtype)
-        rest = g("Sub", call.number(1, share), share)
-        y = g("Add", g("Mul", taken(above), rest), g("Mul", taken(below), share))
-    else:
-        raise call.unsupported(f"the method {method!r}")
-    return g("Where", empty, call.number(math.nan, rows), y)
 
 
 @operation("Quantile")
@@ -271,3 +232,51 @@ def corrcoef(call: KerasCall, x: Any) -> Value:
     spread = g("Sqrt", own)
     y = g("Div", shared, g("Mul", spread, g.permute(spread, 1, 0)))
     return g("Clip", y, call.number(-1, y), call.number(1, y))
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+def _ordered(call: KerasCall, x: Any, axis: int | None, largest: int = 0) -> tuple[Value, Value]:
+    """All elements along an axis in order, equal ones as they stand, and their places."""
+    g, value = call.g, tensor(call, x)
+    if axis is None:
+        value, axis = call.shaped(value, -1), 0
+    count = g.ints(g.size_of(value, axis))
+    values, places = g.several(2, "TopK", value, count, axis=axis, largest=largest, sorted=1)
+    return values, g.cast(places, dtypes.int32)
+
+
+operation("Sort")(lambda call, x, axis=-1: _ordered(call, x, axis)[0])
+operation("Argsort")(lambda call, x, axis=-1: _ordered(call, x, axis)[1])
+
+
+@operation("TopK")
+def top_k(call: KerasCall, x: Any, k: int, sorted: bool = True) -> list[Value]:
+    """The k largest elements of the last axis in descending order, and their places, int32."""
+    g = call.g
+    values, places = g.several(2, "TopK", tensor(call, x), g.ints(k), axis=-1, sorted=1)
+    return [values, g.cast(places, dtypes.int32)]
+
+
+@operation("Arctan2")
+def arctan2(call: KerasCall, x1: Any, x2: Any) -> Value:
+    """The angle of the point (x2, x1)."""
+    y, x = together(call, x1, x2)
+    return arithmetic.atan2(call.g, real(call, y), real(call, x))
+
+
+@operation("Isfinite")
+def isfinite(call: KerasCall, x: Any) -> Value:
+    """Whether elements are numbers and not infinite."""
+    g, value = call.g, real(call, x)
+    return g("Not", g("Or", g("IsInf", value), g("IsNaN", value)))
+
+
+@operation("Log2", "Log10")
+def logarithm(call: KerasCall, x: Any) -> Value:
+    """The logarithm to the base 2 or 10."""
+    g, value = call.g, real(call, x)
+    base = 2 if call.layer.kind == "ops.Log2" else 10
+    exact = g("Mul", g("Log", arithmetic.wide(g, value)), 1 / math.log(base))
+    return g.cast(exact, value.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,45 +10,23 @@ from infuse import dtypes
 from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.recurrent import Block, block_lstm_step
 
 
-def _lstm_step(
-    g: Importer,
-    call: FlowCall,
-    x: Value,
-    states: Sequence[Value],
-    parts: Sequence[Value],
-    newer: bool,
-) -> list[Value]:
-    """Input gate, cell, forget gate, output gate, candidate, its activation, result."""
-    c, h = states
-    w, wci, wcf, wco, b = parts
-    peephole = call.option("use_peephole", False)
-    z = g("Add", g("MatMul", g("Concat", x, h, axis=1), w), b)
-    gates = g.several(4, "Split", z, axis=1, num_outputs=4)
-    # BlockLSTM orders its gates i, c, f, o; the second form i, f, c, o.
-    i, ci, f, o = (gates[n] for n in ((0, 2, 1, 3) if newer else (0, 1, 2, 3)))
-    if peephole:
-        i, f = g("Add", i, g("Mul", c, wci)), g("Add", f, g("Mul", c, wcf))
-    i = g("Sigmoid", i)
-    f = g("Sigmoid", f if newer else g("Add", f, float(call.option("forget_bias", 1.0))))
-    ci = g("Tanh", ci)
-    cs = g("Add", g("Mul", ci, i), g("Mul", c, f))
-    clip = float(call.option("cell_clip", 0.0 if newer else 3.0))
-    if clip > 0:
-        cs = g("Clip", cs, g.number(-clip, cs.dtype), g.number(clip, cs.dtype))
-    if peephole:
-        o = g("Add", o, g("Mul", cs, wco))
-    o, co = g("Sigmoid", o), g("Tanh", cs)
-    return [i, cs, f, o, ci, co, g("Mul", o, co)]
+def _block(call: FlowCall, newer: bool) -> Block:
+    return Block(
+        newer,
+        bool(call.option("use_peephole", False)),
+        float(call.option("forget_bias", 1.0)),
+        float(call.option("cell_clip", 0.0 if newer else 3.0)),
+    )
 
 
 @operator("LSTMBlockCell")
 def lstm_cell(call: FlowCall) -> list[Value]:
     """One step of an LSTM."""
     x, c, h, *parts = (call.raw(i) for i in range(8))
-    return _lstm_step(call.g, call, x, (c, h), parts, newer=False)
+    return block_lstm_step(call.g, x, (c, h), parts, _block(call, newer=False))
 
 
 @operator("BlockLSTM", "BlockLSTMV2")
@@ -63,7 +40,7 @@ def block_lstm(call: FlowCall) -> list[Value]:
     number = g("Range", *(g.constant(np.array(n, np.int64)) for n in (0,)), *_limits(call, x))
     step = inner.typed_input("x", TensorType(x.dtype, x.shape[1:]))
     place = inner.typed_input("place", TensorType(dtypes.int64, ()))
-    made = _lstm_step(inner, call, step, states, parts, newer)
+    made = block_lstm_step(inner, step, states, parts, _block(call, newer))
     alive = inner("Less", place, g.cast(g("Reshape", length, g.ints()), dtypes.int64))
     zero = g.constant(np.zeros((), x.dtype.numpy))
     rows = [inner("Where", alive, value, zero) for value in made]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from infuse.errors import ModelFileError
@@ -11,6 +11,7 @@ from infuse.frontends.tflite.calls import LiteCall, activation, builtin
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.tracing.importer import Importer
+from infuse.tracing.semantics.recurrent import Gate, Memory, product
 
 Step = Callable[[Importer, Sequence[Value], Value], tuple[Sequence[Value], Value]]
 """New states and the result, of states and the operand of one time."""
@@ -22,10 +23,6 @@ def _floats(call: LiteCall, *operands: int) -> list[Value]:
     if call.tensor(0).quantized:
         raise call.unsupported("its form for scaled integers")
     return [call.real(index) for index in operands]
-
-
-def _product(g: Importer, x: Value, weights: Value) -> Value:
-    return g("MatMul", x, g.permute(weights, 1, 0))
 
 
 def _scanned(
@@ -71,8 +68,8 @@ def _cell(call: LiteCall, first: int) -> Step:
     kind = int(call.option("activation"))
 
     def step(g: Importer, states: Sequence[Value], x: Value) -> tuple[Sequence[Value], Value]:
-        product = g("Add", _product(g, x, weights), bias)
-        y = activation(g, kind, g("Add", product, _product(g, states[0], recurrent)))
+        total = g("Add", product(g, x, weights), bias)
+        y = activation(g, kind, g("Add", total, product(g, states[0], recurrent)))
         return [y], y
 
     return step
@@ -125,7 +122,7 @@ def svdf(call: LiteCall) -> Value:
         g.ints(memory),
         g.ints(2),
     )
-    new = g("Concat", old, g("Unsqueeze", _product(g, x, features), g.ints(2)), axis=2)
+    new = g("Concat", old, g("Unsqueeze", product(g, x, features), g.ints(2)), axis=2)
     call.scope.set(call.number(4), g("Reshape", new, g.ints(-1, filters * memory)))
     filtered = g("ReduceSum", g("Mul", new, times), g.ints(2), keepdims=0)
     y = g("Reshape", filtered, g.ints(-1, filters // rank, rank))
@@ -138,79 +135,11 @@ def svdf(call: LiteCall) -> Value:
 # -- long short-term memory ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """The weights of one gate: those of x, of the last result, and what there may be besides."""
-
-    weights: Value
-    recurrent: Value
-    bias: Value
-    peephole: Value | None
-    scale: Value | None
-
-    def value(self, g: Importer, x: Value, h: Value, c: Value) -> Value:
-        """The gate before its activation."""
-        z = g("Add", _product(g, x, self.weights), _product(g, h, self.recurrent))
-        if self.peephole is not None:
-            z = g("Add", z, g("Mul", c, self.peephole))
-        if self.scale is not None:
-            centred = g("Sub", z, g("ReduceMean", z, g.ints(-1), keepdims=1))
-            variance = g("ReduceMean", g("Mul", centred, centred), g.ints(-1), keepdims=1)
-            z = g("Mul", g("Div", centred, g("Sqrt", g("Add", variance, 1e-8))), self.scale)
-        return g("Add", z, self.bias)
+def _activated(kind: int, g: Importer, value: Value) -> Value:
+    return activation(g, kind, value)
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """An LSTM: gates (the input gate may be what the forget gate leaves), projection, limits."""
-
-    input: _Gate | None
-    forget: _Gate
-    cell: _Gate
-    output: _Gate
-    projection: tuple[Value, Value | None] | None
-    clips: tuple[float, float]
-    activation: int
-
-    def step(self, g: Importer, states: Sequence[Value], x: Value) -> tuple[list[Value], Value]:
-        """New states and the result."""
-        h, c = states
-        forget = g("Sigmoid", self.forget.value(g, x, h, c))
-        if self.input is None:
-            entry = g("Sub", g.number(1, forget.dtype), forget)
-        else:
-            entry = g("Sigmoid", self.input.value(g, x, h, c))
-        fresh = activation(g, self.activation, self.cell.value(g, x, h, c))
-        c = _clipped(g, g("Add", g("Mul", forget, c), g("Mul", entry, fresh)), self.clips[0])
-        gate = g("Sigmoid", self.output.value(g, x, h, c))
-        h = g("Mul", gate, activation(g, self.activation, c))
-        if self.projection is not None:
-            weights, bias = self.projection
-            h = _product(g, h, weights)
-            h = _clipped(g, h if bias is None else g("Add", h, bias), self.clips[1])
-        return [h, c], h
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is the LSTM of ONNX."""
-        gates = [self.forget, self.cell, self.output, *([self.input] if self.input else [])]
-        return (
-            self.projection is None
-            and not any(self.clips)
-            and self.activation == _TANH
-            and self.input is not None
-            and all(gate.scale is None and gate.peephole is None for gate in gates)
-        )
-
-
-def _clipped(g: Importer, value: Value, limit: float) -> Value:
-    if limit <= 0:
-        return value
-    low, high = (g.number(sign * limit, value.dtype) for sign in (-1, 1))
-    return g("Clip", value, low, high)
-
-
-def _memory(call: LiteCall, first: int, scales: int | None) -> _Memory:
+def _memory(call: LiteCall, first: int, scales: int | None) -> Memory:
     """The LSTM whose weights begin at this operand, its layer normalization at that one."""
     _floats(call)
     if (call.operator.options or {}).get("diagonal_recurrent_tensors"):
@@ -219,8 +148,8 @@ def _memory(call: LiteCall, first: int, scales: int | None) -> _Memory:
     def part(index: int) -> Value | None:
         return call.real(index) if call.has(index) else None
 
-    def gate(number: int, peephole: int | None) -> _Gate:
-        return _Gate(
+    def gate(number: int, peephole: int | None) -> Gate:
+        return Gate(
             call.real(first + number),
             call.real(first + 4 + number),
             call.real(first + 11 + number),
@@ -228,19 +157,20 @@ def _memory(call: LiteCall, first: int, scales: int | None) -> _Memory:
             None if scales is None else part(scales + number),
         )
 
-    projection = part(first + 15)
-    return _Memory(
+    projection, kind = part(first + 15), int(call.option("activation", _TANH))
+    return Memory(
         gate(0, 0) if call.has(first) else None,
         gate(1, 1),
         gate(2, None),
         gate(3, 2),
         None if projection is None else (projection, part(first + 16)),
         (float(call.option("cell_clip", 0.0)), float(call.option("proj_clip", 0.0))),
-        int(call.option("activation", _TANH)),
+        partial(_activated, kind),
+        kind == _TANH,
     )
 
 
-def _sequence(call: LiteCall, memory: _Memory, states: list[int], backward: bool = False) -> Value:
+def _sequence(call: LiteCall, memory: Memory, states: list[int], backward: bool = False) -> Value:
     x, time = call.real(0), _time(call)
     if not memory.plain or x.rank != 3:
         return _scanned(call, states, x, time, memory.step, backward)
@@ -314,7 +244,7 @@ def _basic(call: LiteCall) -> list[Value]:
     g = call.g
     x, h, weights, bias, c = _floats(call, 0, 1, 2, 3, 4)
     both = g("Concat", x, h, axis=1)
-    z = g("Add", _product(g, both, weights), bias)
+    z = g("Add", product(g, both, weights), bias)
     entry, fresh, forget, gate = g.several(4, "Split", z, axis=1, num_outputs=4)
     c = g("Add", g("Mul", g("Sigmoid", entry), g("Tanh", fresh)), g("Mul", g("Sigmoid", forget), c))
     return [g("Mul", g("Sigmoid", gate), g("Tanh", c)), c, both, z]
