@@ -89,8 +89,8 @@ def test_it_loads_computes_and_stores_what_its_nodes_mean(
 
 def test_it_prints_as_definitions() -> None:
     acc, other = inputs(dtypes.float32, dtypes.float32)
-    place = Place("p0", (RowStep(6, None, "n1"), RowStep(2, 3, "1")), "")
-    target = Place("p2", (), "1")
+    place = Place("p0", (RowStep(6, None, "n1"), RowStep(2, 3, "1")), "", dtypes.float32)
+    target = Place("p2", (), "1", dtypes.float32)
     sum_or_zero = Applied(E.max(acc + other, 0.0), {0: "acc", 1: 0})
     work = Elementwise((place, sum_or_zero), (Store(1, target),))
     lines = work_lines(work)
