@@ -32,7 +32,7 @@ def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
     main = [preamble(programs, functions.in_main, more=sorted(headers)), _RANGE]
     main += functions.text()
     main += [_trial_text(number, trial, starts, names) for number, trial in enumerate(trials)]
-    sizes = "".join(f"  d.{symbol_field(s)} = {default_size(s)}L;\n" for s in all_sizes(programs))
+    sizes = "".join(f"  d->{symbol_field(s)} = {default_size(s)}L;\n" for s in all_sizes(programs))
     main.append(
         _DRIVER
         % {
@@ -146,7 +146,7 @@ INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
   Bench* b = (Bench*)memory_open(sizeof(Bench));
   if (!b) return nullptr;
   memset((void*)b, 0, sizeof(Bench));
-  Sizes& d = b->d;
+  Sizes* d = &b->d;
   (void)d;
 %(sizes)s  long most = 64;
 %(scratch)s  b->context = context_open(threads);
