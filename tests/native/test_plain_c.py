@@ -155,6 +155,19 @@ def test_what_elements_forbid_is_reported() -> None:
             compiled.run({"x": x, "i": np.array([1, 0, 1])})
 
 
+@pytest.mark.parametrize("length", [-1, 4])
+def test_lines_are_turned_within_their_length(length: int) -> None:
+    make = Builder()
+    x, lengths = make.input(2, 3, name="x"), make.input(2, dtype=dtypes.int64, name="n")
+    make.output(make("ReverseSequence", x, lengths, batch_axis=0, time_axis=1))
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with compile_graph(make.graph, OPTIONS) as compiled:
+        (actual,) = compiled.run({"x": values, "n": np.array([3, 2])}).values()
+        np.testing.assert_array_equal(actual, [[2, 1, 0], [4, 3, 5]])
+        with pytest.raises(DataError, match=f"{length} of 3 elements"):
+            compiled.run({"x": values, "n": np.array([3, length])})
+
+
 def test_narrow_types_and_many_axes_are_left_to_the_interpreter() -> None:
     make = Builder()
     x, deep = make.input(4, name="x"), make.input(*[1] * 15, 2, 3, name="deep")

@@ -334,13 +334,19 @@ PLAIN void compress(const void* x, const bool* condition, long conditions, long 
     }                                                                                           \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN void reverse_lines_##I(long bytes, long batch, long time, const void* x,                \
+  PLAIN bool reverse_lines_##I(Context* c, long bytes, long batch, long time, const void* x,    \
                                const I* lengths, void* y) {                                     \
     for (long i = 0; i < batch * time; ++i) {                                                   \
       const long line = i / time * time, t = i % time, length = (long)lengths[i / time];        \
+      if (length < 0 || length > time) {                                                        \
+        c->bad_index = length;                                                                  \
+        c->index_limit = time;                                                                  \
+        return false;                                                                           \
+      }                                                                                         \
       const long from = line + (t < length ? length - 1 - t : t);                               \
       memcpy((char*)y + i * bytes, (const char*)x + from * bytes, (size_t)bytes);               \
     }                                                                                           \
+    return true;                                                                                \
   }
 
 INFUSE_INDEXED(int32_t)

@@ -11,7 +11,7 @@ from infuse.lowering.operators.along import along
 from infuse.lowering.operators.operands import longs, operand, row_major
 from infuse.lowering.operators.reduced import reduced_axes, seen_apart
 from infuse.lowering.tensors import Tensor, natural
-from infuse.targets.c.table import call, lowers
+from infuse.targets.c.table import call, call_checked, lowers
 
 _KINDS = {
     "ReduceSum": "SUM",
@@ -112,6 +112,6 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     rest = dims.product(x.shape[a] for a in order[2:])
     sizes = f.numbers(rest * x.dtype.bytes, x.shape[batch], x.shape[time])
     pointers = f.read(source.bits), f.read(counts), f.write(target.bits)
-    call(f, "reverse_lines", lengths.dtype, sizes, *pointers)
+    call_checked(f, "reverse_lines", lengths.dtype, sizes, *pointers)
     f.finish("ReverseSequence")
     low.tensors[node.output] = target
