@@ -9,7 +9,7 @@ from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.lowering.elementwise import Elementwise, Place, Scalar, Source
 from infuse.lowering.expressions import Aggregate, KernelSizes
-from infuse.lowering.statements import CopyElements, InterleavePlanes, MapWork, Statement
+from infuse.lowering.statements import InterleavePlanes, MapWork, Statement
 from infuse.targets.c.formulas import FormulaPrinter, load_text, scalar_type, store_text
 from infuse.targets.text.language import Language
 from infuse.targets.text.literals import literal
@@ -49,8 +49,6 @@ class C(Language):
         match statement:
             case MapWork():
                 return self._map_work(statement)
-            case CopyElements():
-                return self._copy(statement)
             case InterleavePlanes(channels, images, pixels, source, target):
                 image = f"i / {channels} / {pixels} * {channels} + i % {channels}"
                 return [
@@ -59,16 +57,8 @@ class C(Language):
                 ]
         raise AssertionError(f"C has no {type(statement).__name__}")
 
-    def _copy(self, s: CopyElements) -> Sequence[str]:
-        shape, read, write = (
-            ", ".join(map(self.text, names)) or empty
-            for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
-        )
-        operands = f"{s.bytes}, {max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
-        return [
-            f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
-            f"copy_elements({operands});",
-        ]
+    def copy_head(self, bytes: int) -> str:
+        return f"copy_elements({bytes}"
 
     def _map_work(self, s: MapWork) -> Sequence[str]:
         divides = s.work.divides

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from infuse.lowering.expressions import Expression
 from infuse.lowering.statements import (
     Arrays,
     Assign,
     Constant,
+    CopyElements,
     If,
     KernelCall,
     Pointers,
@@ -35,6 +36,10 @@ class StatementText(ExpressionText):
     def own_lines(self, statement: Statement) -> Sequence[str]:
         """The lines of a statement that the languages say differently."""
 
+    @abstractmethod
+    def copy_head(self, bytes: int) -> str:
+        """What a call of the kernel that copies elements of so many bytes begins with."""
+
     def lines(self, statement: Statement) -> Sequence[str]:
         """The lines of a statement."""
         match statement:
@@ -54,7 +59,7 @@ class StatementText(ExpressionText):
             case Constant(type, name, value):
                 return [f"const {type} {name} = {self.text(value)};"]
             case Struct(type, name, fields):
-                return [f"const {type} {name} = {{{self.fields_text(dict(fields))}}};"]
+                return [f"const {type} {name} = {{{self.fields(fields)}}};"]
             case Pointers(name, elements):
                 listed = ", ".join((*map(self.text, elements), self.nothing))
                 return [f"const void* {name}[] = {{{listed}}};"]
@@ -68,6 +73,8 @@ class StatementText(ExpressionText):
         match statement:
             case KernelCall():
                 return self._call(statement)
+            case CopyElements():
+                return self._copy(statement)
             case RunBody(number):
                 run = f"run_{number}(m, in, {self.nothing})"
                 return [f"{{ const int failed = {run}; if (failed) return failed; }}"]
@@ -83,10 +90,6 @@ class StatementText(ExpressionText):
         """The lines of inner statements."""
         return [f"  {line}" for statement in statements for line in self.lines(statement)]
 
-    def fields_text(self, fields: Mapping[str, Expression]) -> str:
-        """The content of a struct, every field named."""
-        return ", ".join(f".{name} = {self.text(value)}" for name, value in fields.items())
-
     def _all(self, expressions: Sequence[Expression]) -> str:
         return ", ".join(map(self.text, expressions))
 
@@ -96,6 +99,17 @@ class StatementText(ExpressionText):
         if s.result:
             return [f"const long {s.result} = {call};"]
         return [f"if (!{call}) return {s.failure};" if s.failure else f"{call};"]
+
+    def _copy(self, s: CopyElements) -> Sequence[str]:
+        shape, read, write = (
+            self._all(names) or empty
+            for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
+        )
+        operands = f"{max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
+        return [
+            f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
+            f"{self.copy_head(s.bytes)}, {operands});",
+        ]
 
     def _block(self, statement: If | Repeat | Scope) -> Sequence[str]:
         match statement:

@@ -10,7 +10,6 @@ from infuse.ir.dims import Dim
 from infuse.lowering.elementwise import Elementwise
 from infuse.lowering.expressions import Aggregate, KernelSizes
 from infuse.lowering.statements import (
-    CopyElements,
     Define,
     InterleavePlanes,
     Loader,
@@ -83,23 +82,13 @@ class Cpp(Language):
                 return [head, "  using L = decltype(lanes);", *_inside(work), "};"]
             case MapWork():
                 return _map_work(statement)
-            case CopyElements():
-                return self._copy(statement)
             case InterleavePlanes(channels, images, pixels, source, target):
                 operands = f"{images}, {pixels}, {source}, {target}"
                 return [f"interleave_planes<{channels}>(c, {operands});"]
         raise AssertionError(f"nobody prints a {type(statement).__name__}")
 
-    def _copy(self, s: CopyElements) -> Sequence[str]:
-        shape, read, write = (
-            ", ".join(map(self.text, names)) or empty
-            for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
-        )
-        operands = f"{max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
-        return [
-            f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
-            f"copy_nd<{s.bytes}>(c, {operands});",
-        ]
+    def copy_head(self, bytes: int) -> str:
+        return f"copy_nd<{bytes}>(c"
 
 
 def _map_work(s: MapWork) -> Sequence[str]:
