@@ -43,9 +43,9 @@ from infuse.lowering.metadata import metadata
 from infuse.lowering.precisions import Precision
 from infuse.options import CompileOptions
 from infuse.targets.cpu.emit.source import print_sources
-from infuse.testing.emulation import NARROW_DOTS, NEWEST
-from infuse.testing.generators.networks import random_network
 from tests.native.op_cases import OPS, cases, name
+from tests.support.emulation import NARROW_DOTS, NEWEST
+from tests.support.generators.networks import random_network
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("operators", "random", "zoo")

@@ -22,8 +22,8 @@ from infuse.errors import ToolchainError
 from infuse.runtime.cpus import all_features, architecture, cpu_features
 from infuse.runtime.levels import CPU_VARIABLE, limit_name, named_features
 from infuse.targets import Caches, Target
-from infuse.testing.emulation import emulated, obstacle
 from tests.compilers import product_compilers, put_light_compilers_first
+from tests.support.emulation import emulated, obstacle
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")

@@ -13,9 +13,9 @@ import infuse
 from infuse.analysis import Comparison, write_report
 from infuse.ir.parser import parse
 from infuse.rewrite import Guilty, Verdict
-from infuse.testing.large import FAMILIES
 from tests.browser.chromium import Page
 from tests.browser.report_page import browser, choose, opened, page, pixels, small
+from tests.support.large import FAMILIES
 
 __all__ = ["browser", "page"]
 pytestmark = pytest.mark.row("G38")

@@ -11,12 +11,12 @@ from infuse import ops
 from infuse.analysis import view_data, write_view
 from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
-from infuse.testing.large import FAMILIES
 from infuse.testing.patterns import graph_of
 from tests.browser.chromium import Page
 from tests.browser.report_page import browser, choose, pixels
 from tests.pure.costs import X
 from tests.pure.test_view import CHOICE, opaque
+from tests.support.large import FAMILIES
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.row("A1")

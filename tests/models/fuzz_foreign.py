@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from infuse.testing.mutation import mutated_bytes
+from tests.support.mutation import mutated_bytes
 
 DATA = Path(__file__).parent / "data"
 Files = dict[str, bytes]

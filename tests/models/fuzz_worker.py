@@ -23,9 +23,9 @@ import infuse
 from infuse.errors import InfuseError
 from infuse.ir import Graph, constant
 from infuse.ir.coding.clusters import clustered
-from infuse.testing.mutation import mutate_message, mutated_bytes, with_checksum
 from tests.models.fuzz_foreign import FORMATS, damaged, written
 from tests.models.fuzz_models import models
+from tests.support.mutation import mutate_message, mutated_bytes, with_checksum
 
 SECONDS = 10
 BYTES = 1 << 30

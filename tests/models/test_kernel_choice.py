@@ -23,11 +23,11 @@ from infuse.targets.cpu.costs import cost_model as costs
 from infuse.targets.cpu.families import work
 from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
 from infuse.targets.machine import USUAL
-from infuse.testing.emulation import NEWEST, resolve
 from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
 from tests.native.builder import Builder
 from tests.native.choice_graphs import GRAPHS, REPEATS, conv, repeat
 from tests.native.kernel_tools import has_target, seldom, targets
+from tests.support.emulation import NEWEST, resolve
 
 __all__ = ["answers"]
 NATIVE = Target.resolve("native")

@@ -19,10 +19,10 @@ from infuse.frontends.onnx.contributed import functions_of
 from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.softmax_family import Softmax
-from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
+from tests.support import operators
 
 OPS = [
     op

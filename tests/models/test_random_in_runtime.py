@@ -15,10 +15,10 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate
-from infuse.testing.generators.networks import Network, network_of, random_network
-from infuse.testing.sensitivity import Judge
-from infuse.testing.shrinking import reduced, text
 from tests.models.onnx_tools import session
+from tests.support.generators.networks import Network, network_of, random_network
+from tests.support.sensitivity import Judge
+from tests.support.shrinking import reduced, text
 
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]

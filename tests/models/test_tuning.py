@@ -17,13 +17,13 @@ from infuse.ir.graph import Graph
 from infuse.lowering.choice import Choice
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.emulation import NEWEST, emulated
 from tests.caches import new_cache
 from tests.cli_tools import Cli
 from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
 from tests.native.builder import Builder
 from tests.native.choice_graphs import attention, conv, depthwise, image, windows
 from tests.native.kernel_tools import has_target, is_emulated
+from tests.support.emulation import NEWEST, emulated
 
 __all__ = ["answers"]
 NATIVE = Target.resolve("native")

@@ -21,8 +21,8 @@ from infuse.build.build import build as build_model
 from infuse.errors import ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.folder import LIBRARY, SOURCE
-from infuse.testing.emulation import resolve
 from tests.compilers import product_compilers
+from tests.support.emulation import resolve
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
 Floats = NDArray[np.float32]

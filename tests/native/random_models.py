@@ -8,9 +8,9 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Use
 from infuse.targets import Target
-from infuse.testing.generators.builder import Scale
-from infuse.testing.generators.networks import RUNS, Network, random_network
-from infuse.testing.generators.operators import STRAIGHT
+from tests.support.generators.builder import Scale
+from tests.support.generators.networks import RUNS, Network, random_network
+from tests.support.generators.operators import STRAIGHT
 
 SCALE = Scale((1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33), 20_000)
 """Sizes on both sides of those of vectors."""

@@ -13,8 +13,8 @@ import pytest
 import infuse
 from infuse.runtime.cpus import architecture
 from infuse.targets import Target
-from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import targets
+from tests.support.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
 DIGITS = Path(__file__).parents[1] / "models" / "data" / "digits.onnx"

@@ -17,7 +17,6 @@ from infuse.lowering.lowering import Lowering
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets.cpu.lower import convolution
 from infuse.testing.compare import is_near
-from infuse.testing.emulation import resolve
 from tests.native.builder import Builder
 from tests.native.kernel_driver import (
     EPS,
@@ -32,6 +31,7 @@ from tests.native.kernel_driver import (
     zeros,
 )
 from tests.native.kernel_tools import targets
+from tests.support.emulation import resolve
 
 __all__ = ["libraries", "run"]
 pytestmark = pytest.mark.row("R1", "R3")

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 import infuse
 from infuse import dtypes
-from infuse.testing import emulation
 from tests.native.builder import Builder
 from tests.native.kernel_tools import has_target
 from tests.native.together import Part, Together
+from tests.support import emulation
 
 pytestmark = pytest.mark.row("R1", "R3")
 Array = NDArray[Any]

@@ -1,5 +1,5 @@
 """No two threads touch one element of memory without order: compiled models and the drivers of
-kernels under ThreadSanitizer (`infuse.testing.sanitizing`), at least three threads, neighbouring
+kernels under ThreadSanitizer (`tests.support.sanitizing`), at least three threads, neighbouring
 pieces of work by different ones however little there is to do.
 """
 
@@ -20,12 +20,12 @@ from infuse.ir.parser import parse
 from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.targets.cpu.lower import convolution
-from infuse.testing import sanitizing
-from infuse.testing.hostile import Case, Feeds, cases, resized_feeds
 from infuse.testing.samples import rows
-from infuse.testing.sanitizing import Job, build_sanitized, run_sanitized, under, variables
 from tests.native.builder import Builder
 from tests.native.kernel_tools import targets
+from tests.support import sanitizing
+from tests.support.hostile import Case, Feeds, cases, resized_feeds
+from tests.support.sanitizing import Job, build_sanitized, run_sanitized, under, variables
 
 Runs = tuple[Graph, list[Feeds]]
 THREADS = 4

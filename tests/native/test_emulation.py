@@ -17,10 +17,10 @@ import infuse
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.targets import Target
-from infuse.testing import emulation
 from tests.native.builder import Builder
 from tests.native.kernel_tools import KERNELS, fenced, has_target, pointer
 from tests.native.wide_vectors import MASKS, agree, bits_of, call, couples, floats, library, whole
+from tests.support import emulation
 
 __all__ = ["library"]
 

@@ -17,11 +17,11 @@ from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.foreign import needs_emulator, run_foreign
 from tests.native.joined_kernels import SIZES, labels, witnessed
 from tests.native.kernel_tools import seldom, targets
+from tests.support.lowered import run_lowered
 
 pytestmark = pytest.mark.row("C8")
 

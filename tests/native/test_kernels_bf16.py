@@ -16,7 +16,6 @@ from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16
 from infuse.targets.cpu.families.gemm import pack_gemm_bf16
 from infuse.targets.cpu.families.winograd import winograd_weights
-from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
     Floats,
@@ -33,6 +32,7 @@ from tests.native.kernel_tools import (
 )
 from tests.native.matrix_calls import Rng, Windows, attend, numbers
 from tests.native.test_kernels_attention import ATTENTIONS
+from tests.support.emulation import NARROW_DOTS, NEWEST, resolve
 
 pytestmark = pytest.mark.row("R3")
 LOW = -0.25

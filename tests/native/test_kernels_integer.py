@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from infuse.targets import DotType
 from infuse.targets.cpu.families.integers import U8S8X4, pack_groups
-from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import build, fenced, longs, pointer, targets
+from tests.support.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 
 pytestmark = pytest.mark.row("R3")
 Integers = NDArray[Any]

@@ -14,7 +14,6 @@ from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 from infuse.targets import DotType
-from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
     assert_close,
@@ -27,6 +26,7 @@ from tests.native.kernel_tools import (
 from tests.native.matrix_calls import Rng, numbers
 from tests.native.test_kernels_gemm import laid_out
 from tests.native.test_kernels_split import halves
+from tests.support.emulation import NEWEST, resolve
 
 pytestmark = pytest.mark.row("R3")
 LOW = ctypes.c_float(-0.25)

@@ -21,7 +21,6 @@ from infuse.targets.cpu.families.gemm import (
     split_size,
     unpacked_gemm_bf16x2,
 )
-from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
     apart,
@@ -35,6 +34,7 @@ from tests.native.kernel_tools import (
 )
 from tests.native.matrix_calls import Rng, Windows, attend, numbers
 from tests.native.test_kernels_attention import ATTENTIONS
+from tests.support.emulation import NEWEST, resolve
 
 pytestmark = pytest.mark.row("R3")
 LOW = -0.25

@@ -14,9 +14,9 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.targets.cpu.lower import separable_block
-from infuse.testing.emulation import NARROW_DOTS, NEWEST, obstacle, resolve
 from tests.native.kernel_tools import has_target
 from tests.native.test_chains import network
+from tests.support.emulation import NARROW_DOTS, NEWEST, obstacle, resolve
 
 pytestmark = pytest.mark.row("R1", "R3")
 ERRORS = {"bf16": 2e-2, "bf16x2": 2e-4}

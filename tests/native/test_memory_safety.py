@@ -2,7 +2,7 @@
 run with.
 
 Every dimension of every input is a symbol of its own, every intermediate lies in memory of its own,
-and AddressSanitizer and UBSan watch (`infuse.testing.sanitizing`).
+and AddressSanitizer and UBSan watch (`tests.support.sanitizing`).
 """
 
 import re
@@ -24,13 +24,13 @@ from infuse.ir.graph import Graph, Node, UnknownRank, Value
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.core.base import Op
 from infuse.targets import Target
-from infuse.testing.generators.networks import random_network
-from infuse.testing.hostile import Case, Feeds, cases, feeds
 from infuse.testing.samples import rows
-from infuse.testing.sanitizing import Job, Outcome, build_sanitized, run_sanitized
 from tests.native.concat_models import MODELS
 from tests.native.kernel_tools import targets
 from tests.native.recurrent_models import recurrent
+from tests.support.generators.networks import random_network
+from tests.support.hostile import Case, Feeds, cases, feeds
+from tests.support.sanitizing import Job, Outcome, build_sanitized, run_sanitized
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 OFTEN = (
@@ -251,7 +251,7 @@ def test_the_sanitizer_sees_a_kernel_that_leaves_its_tensor(tmp_path: Path) -> N
 def test_a_process_that_ends_is_told_and_the_next_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from infuse.testing import sanitizing
+    from tests.support import sanitizing
 
     programs = [lower_graph(overrun(), Target.resolve("native"), 2) for _ in range(2)]
     inputs = [

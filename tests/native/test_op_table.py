@@ -7,7 +7,6 @@ import pytest
 
 from infuse import ops
 from infuse.ops.core.base import EXACT, Elementwise, Op, Rounding
-from infuse.testing.emulation import NEWEST
 from infuse.testing.samples import Row, is_constant
 from tests.native.kernel_tools import targets
 from tests.native.op_cases import (
@@ -27,6 +26,7 @@ from tests.native.op_cases import (
     problem_of,
     refusal,
 )
+from tests.support.emulation import NEWEST
 
 
 @pytest.mark.parametrize("op", OPS, ids=name)

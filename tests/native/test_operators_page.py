@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from infuse import dtypes, ops
-from infuse.testing import operators
+from tests.support import operators
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
 
 def test_page_is_up_to_date() -> None:
     assert operators.page() == PAGE.read_text("utf-8"), (
-        f"python -m infuse.testing.operators {PAGE.name} writes it anew"
+        f"python -m tests.support.operators {PAGE.name} writes it anew"
     )
 
 

@@ -22,7 +22,6 @@ from infuse.ir.parser import parse
 from infuse.lowering.precisions import LayerPrecisions
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.lowered import run_lowered
 from tests.caches import new_cache
 from tests.cli_tools import Cli
 from tests.former import formerly
@@ -37,6 +36,7 @@ from tests.native.auto_precision import (
     tame,
 )
 from tests.native.builder import Builder
+from tests.support.lowered import run_lowered
 
 pytestmark = [pytest.mark.row("R3"), pytest.mark.usefixtures("plain_processor")]
 LEAST_SECONDS = "infuse.build.autotune.precision.search.least_seconds"

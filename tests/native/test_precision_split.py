@@ -18,12 +18,12 @@ from infuse.lowering.choice import Chooser, Key
 from infuse.lowering.precisions import supported
 from infuse.targets import Target
 from infuse.targets.cpu.emit.functions import kernels_in
-from infuse.testing.emulation import NEWEST, emulated, obstacle, resolve as emulated_target
 from tests.cli_tools import Cli
 from tests.native.auto_precision import Clock, compiled, precisions, random_rows, sensitive
 from tests.native.builder import Builder
 from tests.native.kernel_tools import Doubles, has_target
 from tests.native.test_precision_bf16 import Operation
+from tests.support.emulation import NEWEST, emulated, obstacle, resolve as emulated_target
 
 pytestmark = pytest.mark.row("R3")
 UNIT = 2.0**-16

@@ -18,9 +18,9 @@ from infuse.lowering.expand import expand
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
+from tests.support.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 
 Array = np.ndarray[Any, Any]
 U8, S8 = dtypes.uint8, dtypes.int8

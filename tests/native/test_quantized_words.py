@@ -22,10 +22,10 @@ from infuse.lowering.expand.integer_products import multiplies_bytes
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
 from tests.native.test_quantized import convolved
+from tests.support.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 
 pytestmark = [pytest.mark.row("Z1")]
 

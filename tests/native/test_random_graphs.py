@@ -14,9 +14,9 @@ from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.sensitivity import Judge
 from tests.native.builder import assert_plan_is_safe
 from tests.native.random_models import native_network, together
+from tests.support.sensitivity import Judge
 
 NODES = 10
 TOLERANCE = 2e-4

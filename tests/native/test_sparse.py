@@ -19,8 +19,8 @@ from infuse.options import CompileOptions
 from infuse.runtime import CompiledModel
 from infuse.targets import DotType, Target
 from infuse.targets.cpu.lower.sparse import FORMS
-from infuse.testing.emulation import NEWEST, resolve
 from tests.native.builder import Builder
+from tests.support.emulation import NEWEST, resolve
 
 Rng = np.random.Generator
 NATIVE = Target.resolve("native")

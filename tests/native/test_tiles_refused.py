@@ -12,9 +12,9 @@ import infuse
 from infuse.errors import RuntimeFailure
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.model import CompiledModel
-from infuse.testing.emulation import NEWEST, emulated
 from tests.native.builder import Builder
 from tests.native.kernel_tools import ended_by, has_target, is_emulated
+from tests.support.emulation import NEWEST, emulated
 
 pytestmark = pytest.mark.row("R1", "R3")
 Arrays = dict[str, np.ndarray]

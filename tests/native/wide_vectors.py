@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from infuse.testing import emulation
 from tests.native.kernel_tools import build, has_target, pointer
+from tests.support import emulation
 
 Array = NDArray[Any]
 Rng = np.random.Generator

@@ -12,10 +12,10 @@ from infuse.ir.types import TensorType
 from infuse.lowering.choice import Chooser, Key
 from infuse.ops.core.base import REGISTRY
 from infuse.targets import Target
-from infuse.testing.lowered import LoweredRun, run_lowered
-from infuse.testing.program_memory import UnknownSizeError
 from infuse.testing.samples import rows
 from tests.pure.test_axes import node_of
+from tests.support.lowered import LoweredRun, run_lowered
+from tests.support.program_memory import UnknownSizeError
 
 TARGETS = (
     *("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks import digest
 from benchmarks.digest import Selection, difference, differing, lines, printed
-from infuse.testing.generators.networks import random_network
+from tests.support.generators.networks import random_network
 
 SMALL = Selection(("random",), ("x86-64", "x86-64-v4"), ("fp32", "bf16"), networks=2)
 

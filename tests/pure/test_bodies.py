@@ -15,7 +15,7 @@ from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
-from infuse.testing.large import node_count
+from tests.support.large import node_count
 
 F = np.float32
 V = F([1, -2, 3])

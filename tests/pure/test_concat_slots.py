@@ -8,10 +8,10 @@ from infuse.build.compile import generate
 from infuse.lowering import lowering
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder
 from tests.native.concat_models import MODELS, Joined, chain, copies
 from tests.pure.kernel_runs import TARGETS
+from tests.support.lowered import run_lowered
 
 pytestmark = pytest.mark.row("R1")
 named = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

@@ -16,10 +16,10 @@ from infuse.lowering.iteration_space import IterationSpace
 from infuse.ops.core.formula import E, inputs
 from infuse.targets import Target
 from infuse.targets.cpu.emit.elementwise import work_lines
-from infuse.testing import kernel_calls, lowered
-from infuse.testing.epilogues import EpilogueError, check_work
-from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder
+from tests.support import kernel_calls, lowered
+from tests.support.epilogues import EpilogueError, check_work
+from tests.support.lowered import run_lowered
 
 pytestmark = pytest.mark.row("R1")
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4", "aarch64")

@@ -10,10 +10,10 @@ from infuse.ir.graph import Graph, constant
 from infuse.lowering.tensors import Tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder
 from tests.native.recurrent_models import GATES, GRAINS, feeds_of, quantized, recurrent
 from tests.pure.kernel_runs import TARGETS
+from tests.support.lowered import run_lowered
 
 pytestmark = pytest.mark.row("Z1")
 

@@ -18,13 +18,13 @@ from infuse.lowering.statements import KernelCall
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
 from infuse.targets.cpu.lower import linear
-from infuse.testing import kernel_calls
-from infuse.testing.epilogues import sink_of
-from infuse.testing.kernel_calls import KernelError
 from tests.native.builder import Builder
 from tests.pure.kernel_graphs_data import CASES, SAMPLED
 from tests.pure.kernel_runs import TARGETS, calls, run, run_all
 from tests.pure.kernel_sequences import SEQUENCES
+from tests.support import kernel_calls
+from tests.support.epilogues import sink_of
+from tests.support.kernel_calls import KernelError
 
 pytestmark = pytest.mark.row("R1")
 

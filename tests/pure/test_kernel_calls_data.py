@@ -6,10 +6,10 @@ import pytest
 from infuse.lowering.expressions import Aggregate
 from infuse.lowering.tensors import natural
 from infuse.targets.cpu.lower import indexing, integer_convolution, recurrent, resize, vision
-from infuse.testing.kernel_calls import KernelError
 from tests.pure import kernel_runs
 from tests.pure.kernel_graphs_data import CASES, SAMPLED
 from tests.pure.kernel_runs import calls
+from tests.support.kernel_calls import KernelError
 
 pytestmark = [pytest.mark.row("R1"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 TARGETS = (kernel_runs.TARGETS[0], *kernel_runs.TARGETS[2:])

@@ -11,10 +11,10 @@ from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.targets.cpu.lower import rotary
-from infuse.testing.epilogues import EpilogueError
-from infuse.testing.kernel_calls import KernelError
 from tests.pure.kernel_runs import TARGETS, run, run_all
 from tests.pure.kernel_sequences import ATTENTIONS, NORMALIZATIONS, REDUCTIONS
+from tests.support.epilogues import EpilogueError
+from tests.support.kernel_calls import KernelError
 
 pytestmark = pytest.mark.row("R1")
 ROWS = {**NORMALIZATIONS, **REDUCTIONS}

@@ -22,16 +22,16 @@ from infuse.lowering.statements import Assign, Repeat, Statement
 from infuse.ops.core.base import REGISTRY, Op, Rounding
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing import lowered
 from infuse.testing.compare import difference
-from infuse.testing.control_steps import ControlError
-from infuse.testing.generators.networks import random_network
-from infuse.testing.lowered import PlacementError, run_lowered
-from infuse.testing.program_memory import UnknownSizeError
 from infuse.testing.samples import results, rows
 from tests.native import golden_models as models
 from tests.native.builder import Builder
 from tests.pure.test_axes import node_of
+from tests.support import lowered
+from tests.support.control_steps import ControlError
+from tests.support.generators.networks import random_network
+from tests.support.lowered import PlacementError, run_lowered
+from tests.support.program_memory import UnknownSizeError
 
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni", "aarch64")
 OPERATORS = [op for _, op in sorted(REGISTRY.items())]

@@ -18,9 +18,9 @@ from infuse.ops.core.base import Elementwise, Op, Rounding
 from infuse.ops.core.formula import E, inputs
 from infuse.testing import reference
 from infuse.testing.compare import assert_agrees
-from infuse.testing.formulas import interpret
 from infuse.testing.samples import Row, node_of, results, rows, type_of
 from tests.pure.oracles import ORACLES
+from tests.support.formulas import interpret
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items())]
 SAMPLED = [op for op in OPS if op.samples]

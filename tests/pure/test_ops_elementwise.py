@@ -8,9 +8,9 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.core.base import Op
 from infuse.ops.core.formula import E, inputs
-from infuse.testing.formulas import interpret
 from infuse.testing.samples import results, rows
 from tests.pure.inferred_types import infer, op
+from tests.support.formulas import interpret
 
 # -- edge cases ------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from infuse.ops.core.base import Op, Rounding
 from infuse.ops.core.formula import E, inputs
 from infuse.ops.reduction import Reduction
 from infuse.testing.compare import assert_agrees
-from infuse.testing.formulas import interpret
 from tests.pure.inferred_types import F32, infer, infer_all, op, shape_text
+from tests.support.formulas import interpret
 
 # -- products --------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
 from infuse.rewrite import Rule
-from infuse.testing.generators.networks import Network, network_of, random_network
-from infuse.testing.optimizing import failure, guilty
-from infuse.testing.sensitivity import Judge
-from infuse.testing.shrinking import reduced, text
+from tests.support.generators.networks import Network, network_of, random_network
+from tests.support.optimizing import failure, guilty
+from tests.support.sensitivity import Judge
+from tests.support.shrinking import reduced, text
 
 OPTIONS = (
     Selection("basic"),

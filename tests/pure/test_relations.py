@@ -16,8 +16,8 @@ from infuse.ir.types import TensorType, tensor
 from infuse.lowering.liveness import relations_of
 from infuse.ops.core.base import Op
 from infuse.targets import Target
-from infuse.testing.hostile import cases, unchecked
 from infuse.testing.samples import rows
+from tests.support.hostile import cases, unchecked
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 AT_RUN_TIME = {

@@ -22,8 +22,8 @@ from infuse.ir.parser import parse
 from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
 from infuse.rewrite import Rule
-from infuse.testing.generators.networks import random_network
 from tests.pure.rewriting import X, rule_of, written
+from tests.support.generators.networks import random_network
 
 pytestmark = pytest.mark.row("G38")
 

@@ -22,7 +22,7 @@ from infuse.passes.selection import FOLD
 from infuse.rewrite import Rule
 from infuse.targets import Machine
 from infuse.targets.machine import USUAL
-from infuse.testing.generators.variants import random_array
+from infuse.testing.variants import random_array
 from tests.pure.row_example import Example
 from tests.pure.row_models import EXAMPLES
 from tests.pure.test_features import rows as features

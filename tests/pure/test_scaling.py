@@ -27,7 +27,7 @@ from infuse.ops.core.inference import infer_graph
 from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
 from infuse.rewrite import Pass, Patch, Report
-from infuse.testing.large import FAMILIES, node_count
+from tests.support.large import FAMILIES, node_count
 
 SMALL, LARGE = 300, 2400
 GROWTH = 1.15

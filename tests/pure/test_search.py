@@ -22,12 +22,12 @@ from infuse.search.egraph import EGraph
 from infuse.search.equalities.base import Equal, Equality
 from infuse.search.saturation import saturate
 from infuse.search.terms import Term
-from infuse.testing.generators.networks import random_network
 from infuse.testing.patterns import graph_of
 from tests.cli_tools import Cli
 from tests.pure.rewriting import kinds
 from tests.pure.search_cases import CASES, X, Y, Z, case_graph, conv, weights
 from tests.pure.searched import ENOUGH, SlowCalls, agree, region_of
+from tests.support.generators.networks import random_network
 
 # -- what it does to graphs ------------------------------------------------------------------------
 

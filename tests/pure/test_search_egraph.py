@@ -23,10 +23,10 @@ from infuse.search.egraph import EGraph
 from infuse.search.regions import regions
 from infuse.search.saturation import saturate
 from infuse.search.terms import Apply, Leaf, Opaque, SliceTerm, Term, folded
-from infuse.testing.generators.networks import random_network
 from infuse.testing.patterns import graph_of
 from tests.pure.search_cases import CASES, X, Y, case_graph, weights
 from tests.pure.searched import ENOUGH, SlowCalls, agree, region_of
+from tests.support.generators.networks import random_network
 
 
 def check_sound(g: EGraph) -> None:

@@ -14,10 +14,10 @@ from infuse.lowering.program import Program, Step
 from infuse.lowering.tensors import Tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing import lowered
-from infuse.testing.epilogues import EpilogueError
 from tests.decoders import CASES, drawn, network, sizes_of
 from tests.pure.kernel_runs import TARGETS, run
+from tests.support import lowered
+from tests.support.epilogues import EpilogueError
 
 pytestmark = pytest.mark.row("R1")
 

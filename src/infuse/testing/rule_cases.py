@@ -19,10 +19,10 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.rewrite import Driver, Report, Rule
 from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import matches
-from infuse.testing.generators.variants import (
+from infuse.testing.patterns import build, names_of, spellings
+from infuse.testing.variants import (
     random_array,
 )
-from infuse.testing.patterns import build, names_of, spellings
 
 
 @dataclass

@@ -30,13 +30,13 @@ from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.compare import difference
-from infuse.testing.generators.variants import (
+from infuse.testing.rule_cases import Case, cases, optimized, random_feeds
+from infuse.testing.variants import (
     CHANGES,
     bindings,
     forget_rank,
     make_symbolic,
 )
-from infuse.testing.rule_cases import Case, cases, optimized, random_feeds
 from infuse.testing.wrapping import CONDITION, around_branch, in_branches, in_loop, reread
 
 EXACT = Rounding(ulp=0)

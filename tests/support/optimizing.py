@@ -22,8 +22,8 @@ from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
 from infuse.rewrite import Report
 from infuse.rewrite.refine import Change, compare_types
-from infuse.testing.generators.networks import Network
-from infuse.testing.sensitivity import Judge
+from tests.support.generators.networks import Network
+from tests.support.sensitivity import Judge
 
 OPSETS = (None, 13, None, 15, 18, None, 20, 21, 22, 24)
 """Opsets that graphs are written in, in turn; None is the lowest one that can express them."""

@@ -10,8 +10,8 @@ from infuse.ir.graph import Array
 from infuse.lowering.program import Step
 from infuse.lowering.statements import KernelCall, Repeat
 from infuse.targets.cpu.families.base import MEANINGS
-from infuse.testing.function_values import Inner, Scope, scope_of
-from infuse.testing.kernel_calls import (
+from tests.support.function_values import Inner, Scope, scope_of
+from tests.support.kernel_calls import (
     KernelError,
     anchor_of,
     check_sink,
@@ -19,7 +19,7 @@ from infuse.testing.kernel_calls import (
     described,
     expected_of,
 )
-from infuse.testing.step_memory import Memory
+from tests.support.step_memory import Memory
 
 
 def check_repeated(step: Step, memory: Memory) -> int:

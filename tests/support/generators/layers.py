@@ -10,8 +10,8 @@ from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import REGISTRY
-from infuse.testing.generators.builder import NetworkBuilder
-from infuse.testing.generators.operands import like, numbers
+from tests.support.generators.builder import NetworkBuilder
+from tests.support.generators.operands import like, numbers
 
 REDUCTIONS = sorted(
     op.name for op in REGISTRY.values() if op.name.startswith("Reduce") and not op.domain

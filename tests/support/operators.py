@@ -1,7 +1,7 @@
 """The table of operators: what of each runs natively, found by asking the code generator for every
 one.
 
-`python -m infuse.testing.operators docs/operators.md` writes the page.
+`python -m tests.support.operators docs/operators.md` writes the page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from infuse.ops.core.control_flow import ControlFlow
 from infuse.targets import Target
 from infuse.targets.cpu.table import KERNELS
 from infuse.testing.samples import Row, node_of, results, rows, type_of
-from infuse.testing.silences import silences
+from tests.support.silences import silences
 
 _RENAMED: Final = {"Scatter": "ScatterElements", "Upsample": "Resize", "Constant": "a constant"}
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -70,7 +70,7 @@ UNKNOWN_OF_RUNTIME: Final = (
 _HEAD: Final = """# Operators
 
 What each operator can do here, found by asking the code generator for all of its samples in all
-element types that ONNX allows (written by `python -m infuse.testing.operators docs/operators.md`; a
+element types that ONNX allows (written by `python -m tests.support.operators docs/operators.md`; a
 test holds this page against the code).
 
 * *opsets*: those of the domain in which a model may use the operator; older forms are lifted to the

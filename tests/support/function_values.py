@@ -44,8 +44,8 @@ from infuse.lowering.statements import KernelCall, Statement
 from infuse.lowering.tensors import Tensor
 from infuse.targets.cpu.families.base import Arguments
 from infuse.targets.text.sizes import symbol_field
-from infuse.testing.formulas import working_type
-from infuse.testing.step_memory import Memory
+from tests.support.formulas import working_type
+from tests.support.step_memory import Memory
 
 _CAST = re.compile(r"\((?:const )?[\w<>]+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")

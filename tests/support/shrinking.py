@@ -17,8 +17,8 @@ from infuse.ir.verify import verify
 from infuse.passes.inline import InlineConstantIf
 from infuse.rewrite import Report
 from infuse.rewrite.patch import redirect, remove_dead
-from infuse.testing.generators.networks import Feeds, Network
 from infuse.testing.running import run_graph
+from tests.support.generators.networks import Feeds, Network
 
 Fails = Callable[[Network], bool]
 ROUNDS = 8

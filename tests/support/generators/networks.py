@@ -12,9 +12,9 @@ from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.sizes import numbering
-from infuse.testing.generators.builder import SYMBOLS, NetworkBuilder, Scale, Sizes
-from infuse.testing.generators.control import Generator
-from infuse.testing.generators.operators import WAYS
+from tests.support.generators.builder import SYMBOLS, NetworkBuilder, Scale, Sizes
+from tests.support.generators.control import Generator
+from tests.support.generators.operators import WAYS
 
 Feeds = Mapping[str, Array]
 RUNS: tuple[Sizes, ...] = ({"n": 3, "m": 2}, {"n": 1, "m": 4}, {"n": 4, "m": 1})

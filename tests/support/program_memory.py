@@ -15,7 +15,7 @@ from infuse.ir.types import TensorType
 from infuse.lowering.memory import Plan, aligned, arena_bytes, place
 from infuse.lowering.program import Program
 from infuse.lowering.tensors import Buffer, Tensor
-from infuse.testing.step_memory import strided
+from tests.support.step_memory import strided
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""

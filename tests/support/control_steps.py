@@ -31,7 +31,7 @@ from infuse.lowering.expressions import (
     SizeOf,
     expression as as_expression,
 )
-from infuse.testing.function_values import OPERATIONS
+from tests.support.function_values import OPERATIONS
 
 _WORDS: Final = {"true": True, "false": False, "INT64_MAX": 2**63 - 1}
 

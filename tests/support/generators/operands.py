@@ -11,8 +11,8 @@ from infuse.dtypes import DType
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.core.samples import Bools, Floats, Ints
-from infuse.testing.generators.builder import Misfit, NetworkBuilder
 from infuse.testing.samples import type_of
+from tests.support.generators.builder import Misfit, NetworkBuilder
 
 
 def like(g: NetworkBuilder, spec: Any, dtype: DType | None = None) -> Value:

@@ -16,9 +16,9 @@ from infuse.lowering.program import Step
 from infuse.lowering.statements import MapWork, Work
 from infuse.lowering.tensors import Tensor
 from infuse.testing.compare import is_near
-from infuse.testing.formulas import interpret
-from infuse.testing.function_values import scope_of
-from infuse.testing.step_memory import Memory, strided
+from tests.support.formulas import interpret
+from tests.support.function_values import scope_of
+from tests.support.step_memory import Memory, strided
 
 
 class EpilogueError(AssertionError):

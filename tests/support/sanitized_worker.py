@@ -1,5 +1,5 @@
-"""`python -m infuse.testing.sanitized_worker REQUEST LOG THREADS`: runs compiled models in a
-process under a sanitizer.
+"""`python sanitized_worker.py REQUEST LOG THREADS`: runs compiled models in a process under a
+sanitizer.
 
 Inputs and outputs lie in memory of exactly their size; results go to standard output, one pickle a
 run.
@@ -107,7 +107,7 @@ def _copy(address: int | None, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def main(request: Path, log: Path, threads: int) -> None:
     """Run what the request lists, in its order."""
-    work = pickle.loads(request.read_bytes())  # noqa: S301  (the starting process wrote it)
+    work = pickle.loads(request.read_bytes())
     folder, stem = log.parent, log.name
     models: dict[tuple[str, str], Model] = {}
     seen = 0

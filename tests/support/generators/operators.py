@@ -25,12 +25,12 @@ from infuse.ops.scalars import WITH_SCALAR, MultiplyAdd, WeightedSum
 from infuse.ops.tokens import Detokenize, Tokenize
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
-from infuse.testing.generators.builder import SYMBOLS, Misfit, NetworkBuilder
-from infuse.testing.generators.control import Generator, control_flow
-from infuse.testing.generators.layers import image, line, product, reduce
-from infuse.testing.generators.movement import movement, sizes
-from infuse.testing.generators.operands import like, numbers, partner
 from infuse.testing.patterns import build, spellings
+from tests.support.generators.builder import SYMBOLS, Misfit, NetworkBuilder
+from tests.support.generators.control import Generator, control_flow
+from tests.support.generators.layers import image, line, product, reduce
+from tests.support.generators.movement import movement, sizes
+from tests.support.generators.operands import like, numbers, partner
 
 CASTS = (
     dtypes.float32,

@@ -12,8 +12,8 @@ from infuse import dtypes
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
-from infuse.testing.generators.builder import Misfit, NetworkBuilder
-from infuse.testing.generators.operands import like, reshaped
+from tests.support.generators.builder import Misfit, NetworkBuilder
+from tests.support.generators.operands import like, reshaped
 
 Generator = Callable[[NetworkBuilder], Any]
 

@@ -20,9 +20,9 @@ from infuse.lowering.program import Step
 from infuse.lowering.statements import KernelCall, Statement
 from infuse.targets.cpu.families.base import WRITINGS, Written
 from infuse.testing.compare import is_near
-from infuse.testing.function_values import Pointer, Scope, scope_of
-from infuse.testing.kernel_calls import KernelError
-from infuse.testing.step_memory import Memory
+from tests.support.function_values import Pointer, Scope, scope_of
+from tests.support.kernel_calls import KernelError
+from tests.support.step_memory import Memory
 
 _ROUNDING = {dtypes.bfloat16: 4e-2, dtypes.float16: 4e-3, dtypes.float64: 1e-9}
 """How far elements may be from what a node means, relative to the largest one."""

@@ -7,8 +7,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
-from infuse.testing.generators.builder import NetworkBuilder
-from infuse.testing.generators.operands import partner
+from tests.support.generators.builder import NetworkBuilder
+from tests.support.generators.operands import partner
 
 
 def movement(g: NetworkBuilder) -> None:

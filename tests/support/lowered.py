@@ -28,14 +28,14 @@ from infuse.lowering.statements import CopyElements, InterleavePlanes, Return
 from infuse.lowering.tensors import Buffer, Tensor, dense
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Machine, Target
-from infuse.testing.control_steps import Address, ControlError, ControlStep
-from infuse.testing.epilogues import EpilogueError, check_work, mapped
-from infuse.testing.function_values import scope_of
-from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
-from infuse.testing.kernel_repeats import check_repeated
-from infuse.testing.kernel_writes import agrees, is_stated, perform
-from infuse.testing.program_memory import ProgramMemory, UnknownSizeError, sizes_of
-from infuse.testing.step_memory import Memory, strided
+from tests.support.control_steps import Address, ControlError, ControlStep
+from tests.support.epilogues import EpilogueError, check_work, mapped
+from tests.support.function_values import scope_of
+from tests.support.kernel_calls import ROUNDING, KernelError, check_calls
+from tests.support.kernel_repeats import check_repeated
+from tests.support.kernel_writes import agrees, is_stated, perform
+from tests.support.program_memory import ProgramMemory, UnknownSizeError, sizes_of
+from tests.support.step_memory import Memory, strided
 
 _COPIES: Final = (CopyElements, InterleavePlanes)
 """Statements that change the places of elements alone."""

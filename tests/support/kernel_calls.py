@@ -21,10 +21,10 @@ from infuse.lowering.statements import KernelCall, Work
 from infuse.lowering.tensors import Tensor
 from infuse.targets.cpu.families.base import MEANINGS, Arguments
 from infuse.testing.compare import is_near
-from infuse.testing.epilogues import Done, check_work, sink_of
-from infuse.testing.function_values import Inner, apart, scope_of
-from infuse.testing.kernel_results import Made, result_of
-from infuse.testing.step_memory import Memory
+from tests.support.epilogues import Done, check_work, sink_of
+from tests.support.function_values import Inner, apart, scope_of
+from tests.support.kernel_results import Made, result_of
+from tests.support.step_memory import Memory
 
 TOLERANCES = {
     "bf16(?!x2)": 4e-2,

@@ -1,1 +1,0 @@
-"""Random networks: values, operators, control flow and layers drawn from a generator of numbers."""
