@@ -43,14 +43,20 @@ def targets(node: ast.AST, path: Path) -> Iterator[str]:
 
 
 def imports(path: Path) -> list[tuple[int, str]]:
-    """(line, module) of every import of these packages in one file, also inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [
+    """(line, module) of every import of these packages in one file, also inside functions; a
+    package that finds its modules by itself imports all below it.
+    """
+    source = path.read_text(encoding="utf-8")
+    found = [
         (node.lineno, module)
-        for node in ast.walk(tree)
+        for node in ast.walk(ast.parse(source))
         for module in targets(node, path)
         if hasattr(node, "lineno")
     ]
+    if path.name == "__init__.py" and "iter_modules(" in source:
+        below = sorted(set(path.parent.rglob("*.py")) - {path})
+        found += [(1, module_of(other)) for other in below]
+    return found
 
 
 @lru_cache

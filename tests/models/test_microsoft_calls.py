@@ -16,8 +16,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import infuse
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.onnx.contributed_building import BODIES
 from infuse.ops.core.evaluate import evaluate
+from infuse.tracing.microsoft.building import BODIES
 from tests.models.onnx_tools import assert_close, run
 
 pytestmark = pytest.mark.row("C1")
@@ -298,7 +298,7 @@ def test_a_call_means_what_the_runtime_computes(family: str) -> None:
 
 def test_every_maker_is_tried() -> None:
     tried = {proto.graph.node[0].op_type for make in FAMILIES.values() for proto, _ in make()}
-    plain = "infuse.frontends.onnx.contributed_plain"
+    plain = "infuse.tracing.microsoft.plain"
     assert tried == {kind for kind, body in BODIES.items() if body.__module__ != plain}
 
 

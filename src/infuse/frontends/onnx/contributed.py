@@ -7,15 +7,9 @@ from typing import Any
 
 from onnx import AttributeProto, NodeProto, helper
 
-from infuse.frontends.onnx import (  # noqa: F401  (each registers what it reads)
-    contributed_calls,
-    contributed_experts,
-    contributed_gates,
-    contributed_plain,
-)
-from infuse.frontends.onnx.contributed_building import BODIES, DOMAIN, CallBuilder, results_of
 from infuse.frontends.onnx.scopes import Scope
 from infuse.ir.graph import Value
+from infuse.tracing.microsoft import BODIES, DOMAIN, CallBuilder, results_of
 
 
 def contributed(

@@ -2,28 +2,12 @@
 lowered.
 """
 
-from infuse.lowering.expand import (  # noqa: F401  (each registers its expansions)
-    bits,
-    block_products,
-    distances,
-    flexing,
-    images,
-    integer_operators,
-    integer_products,
-    microsoft_attention,
-    ml,
-    movement,
-    narrow,
-    normalization,
-    products,
-    quantization,
-    scalars,
-    signal,
-    transposed,
-    transposed_integers,
-    tree_rows,
-    vision,
-)
+import importlib
+import pkgutil
+
 from infuse.lowering.expand.driver import expand
+
+for _part in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_part.name}")
 
 __all__ = ["expand"]

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.frontends.onnx.contributed_building import CallBuilder, reads
 from infuse.ir.graph import Value, constant
+from infuse.tracing.microsoft.building import CallBuilder, reads
 
 FP4: Final = (
     0.0,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.frontends.onnx.contributed_building import CallBuilder, reads
-from infuse.frontends.onnx.contributed_calls import unpacked
 from infuse.ir.graph import Value, constant
+from infuse.tracing.microsoft.building import CallBuilder, reads
+from infuse.tracing.microsoft.calls import unpacked
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "identity")
 _LAST_OF_ALL = 2**63 - 1

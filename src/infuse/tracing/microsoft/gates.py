@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from infuse import dtypes, ops
-from infuse.frontends.onnx.contributed_building import CallBuilder, reads
 from infuse.ir.expression import Call
 from infuse.ir.graph import Value
+from infuse.tracing.microsoft.building import CallBuilder, reads
 
 
 def _normalized(make: CallBuilder, x: Value | Call, epsilon: float) -> Value:

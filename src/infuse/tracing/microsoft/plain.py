@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.onnx.contributed_building import CallBuilder, reads
 from infuse.ir.graph import Value
+from infuse.tracing.microsoft.building import CallBuilder, reads
 
 _HEADS: Final = ("mask_filter_value", "num_heads", "scale", "unidirectional")
 _SPATIAL: Final = (1, 2, 3)
