@@ -68,7 +68,10 @@ NOT_NATIVE = {
 }
 """Operators of which no row runs natively, and what the refusal says."""
 PARTLY_NATIVE = {
-    **dict.fromkeys(("CausalConvWithState", "GroupQueryAttention", "LinearAttention"), "float64"),
+    **dict.fromkeys(
+        ("CausalConvWithState", "DynamicTimeWarping", "GroupQueryAttention", "LinearAttention"),
+        "float64",
+    ),
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }

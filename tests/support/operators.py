@@ -50,7 +50,6 @@ UNKNOWN_OF_RUNTIME: Final = (
     "CausalConvWithState",
     "ConvTransposeWithDynamicPads",
     "DecoderMaskedMultiHeadAttention",
-    "DynamicTimeWarping",
     "GreedySearch",
     "Inverse",
     "LinearAttention",
