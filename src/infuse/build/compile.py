@@ -47,6 +47,7 @@ from infuse.targets import Target
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+_DEBUG: Final = ("-g", "-fno-omit-frame-pointer")
 
 
 def generate(
@@ -292,12 +293,19 @@ class Compilation:
             info,
             key=fingerprint,
             target=self.target,
-            toolchain=toolchain,
+            toolchain=toolchain or self._toolchain(),
             output=output,
             progress=self.progress,
         )
         program.weights.give_back()
         return folder
+
+    def _toolchain(self) -> Toolchain:
+        """The compiler for the target, with the flags that the options ask for."""
+        toolchain = Toolchain.find(self.target)
+        if self.options.debug:
+            return replace(toolchain, command=(*toolchain.command, *_DEBUG))
+        return toolchain
 
 
 def compile_graph(

@@ -92,6 +92,11 @@ class CompileOptions(Checked):
         "What the names of the C functions begin with; one for each model.",
         metavar="NAME",
     )
+    debug: bool = option(
+        False,
+        "Line numbers and frame pointers for debuggers and profilers (gdb, perf); `directory "
+        "FOLDER` shows gdb the sources.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
