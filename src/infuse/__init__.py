@@ -31,31 +31,7 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.measuring import compare, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
-    from infuse.options import (
-        Auto,
-        Clusters,
-        CompileOptions,
-        CompressOptions,
-        Contract,
-        Examples,
-        HuggingFace,
-        Int2,
-        Int3,
-        Int4,
-        Int8,
-        Int8Dynamic,
-        Int8Weights,
-        Int16Activations,
-        LowRank,
-        Prune,
-        Rules,
-        SavedModel,
-        Sparse,
-        SparseInt8,
-        TorchScript,
-        Tune,
-        Turns,
-    )
+    from infuse.options import *
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
     from infuse.tracing.arrays import Spec, cond, loop, scan
@@ -133,41 +109,18 @@ _MODULES = {
     "tracing.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
     "measuring": ("compare", "inspect", "profile", "view"),
-    "options": (
-        "Auto",
-        "Clusters",
-        "CompileOptions",
-        "CompressOptions",
-        "Contract",
-        "Examples",
-        "HuggingFace",
-        "Int2",
-        "Int3",
-        "Int4",
-        "Int8",
-        "Int8Dynamic",
-        "Int8Weights",
-        "Int16Activations",
-        "LowRank",
-        "Prune",
-        "Rules",
-        "SavedModel",
-        "Sparse",
-        "SparseInt8",
-        "TorchScript",
-        "Tune",
-        "Turns",
-    ),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
     "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),
 }
-"""Where names come from; their modules are imported when they are first asked for, so that a
-program loads what it uses.
+"""Where names come from, others than options; their modules are imported when they are first asked
+for, so that a program loads what it uses.
 """
 
 if not TYPE_CHECKING:
-    _HOMES = {name: f"infuse.{module}" for module, names in _MODULES.items() for name in names}
+    _HOMES = dict.fromkeys(__all__, "infuse.options") | {
+        name: f"infuse.{module}" for module, names in _MODULES.items() for name in names
+    }
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

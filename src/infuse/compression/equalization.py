@@ -43,12 +43,8 @@ from infuse.data.dataset import spread
 from infuse.ir.graph import Array
 from infuse.mapped import give_back
 from infuse.options.compressing import (
-    Int2,
-    Int3,
-    Int4,
     Int8,
     Int8Dynamic,
-    Int8Weights,
     Int16Activations,
     Method,
 )
@@ -171,10 +167,6 @@ class Evening:
     by_mean: bool = False
 
 
-BITS: Mapping[type[Method], int] = {Int8Weights: 8, Int4: 4, Int3: 3, Int2: 2}
-"""Bits of the weights of a method that rounds these alone."""
-
-
 def evenings_of(methods: Sequence[Method]) -> list[Evening]:
     """Those of the methods that round."""
     return [each for method in methods if (each := _evening(method)) is not None]
@@ -188,8 +180,7 @@ def _evening(method: Method) -> Evening | None:
         return Evening(_static(replace(static, activations=dtypes.uint16)))
     if isinstance(method, Int8Dynamic):
         return Evening(_dynamic)
-    bits = BITS.get(type(method))
-    return None if bits is None else Evening(_few(bits), by_mean=True)
+    return None if method.bits is None else Evening(_few(method.bits), by_mean=True)
 
 
 def equalize(setting: Setting, methods: Sequence[Method]) -> tuple[Setting, frozenset[int]]:

@@ -1,25 +1,8 @@
 """What verbs are asked for, as objects that check themselves."""
 
+from infuse.options import compressing
 from infuse.options.compiling import AUTO, PRECISIONS, PREFIX, WEIGHTS, Auto, CompileOptions
-from infuse.options.compressing import (
-    METHODS,
-    Clusters,
-    CompressOptions,
-    Contract,
-    Int2,
-    Int3,
-    Int4,
-    Int8,
-    Int8Dynamic,
-    Int8Weights,
-    Int16Activations,
-    LowRank,
-    Method,
-    Prune,
-    Sparse,
-    SparseInt8,
-    Tune,
-)
+from infuse.options.compressing import *
 from infuse.options.data import Examples, Turns
 from infuse.options.formats import FormatOptions, HuggingFace, SavedModel, TorchScript
 from infuse.options.rules import LEVELS, RUNTIMES, Rules
@@ -27,34 +10,18 @@ from infuse.options.rules import LEVELS, RUNTIMES, Rules
 __all__ = [
     "AUTO",
     "LEVELS",
-    "METHODS",
     "PRECISIONS",
     "PREFIX",
     "RUNTIMES",
     "WEIGHTS",
     "Auto",
-    "Clusters",
     "CompileOptions",
-    "CompressOptions",
-    "Contract",
     "Examples",
     "FormatOptions",
     "HuggingFace",
-    "Int2",
-    "Int3",
-    "Int4",
-    "Int8",
-    "Int8Dynamic",
-    "Int8Weights",
-    "Int16Activations",
-    "LowRank",
-    "Method",
-    "Prune",
     "Rules",
     "SavedModel",
-    "Sparse",
-    "SparseInt8",
     "TorchScript",
-    "Tune",
     "Turns",
 ]
+__all__ += compressing.__all__

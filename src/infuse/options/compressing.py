@@ -12,6 +12,26 @@ from infuse.errors import OptionError
 from infuse.options.fields import Checked, documented, fields_of, option, refusal
 from infuse.options.rules import LEVELS
 
+__all__ = [
+    "METHODS",
+    "Clusters",
+    "CompressOptions",
+    "Contract",
+    "Int2",
+    "Int3",
+    "Int4",
+    "Int8",
+    "Int8Dynamic",
+    "Int8Weights",
+    "Int16Activations",
+    "LowRank",
+    "Method",
+    "Prune",
+    "Sparse",
+    "SparseInt8",
+    "Tune",
+]
+
 CALIBRATORS: Final = ("auto", "min-max", "percentile", "entropy", "mse")
 GOALS: Final = ("macs", "latency")
 CHANNELS, HIDDEN, BLOCKS = "channels", "hidden", "blocks"
@@ -35,6 +55,9 @@ def part_or_number(text: str | float) -> tuple[float, bool]:
 
 # -- methods ---------------------------------------------------------------------------------------
 
+METHODS: Final[dict[str, type[Method]]] = {}
+"""The methods by name, in the order of their classes."""
+
 
 @dataclass(frozen=True)
 class Method(Checked):
@@ -46,6 +69,12 @@ class Method(Checked):
     rounds_activations: ClassVar[bool] = False
     learns_rounding: ClassVar[bool] = False
     """Whether weights can learn to bear what is rounded."""
+    bits: ClassVar[int | None] = None
+    """Those of its weights, where these alone are rounded."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.__dict__.get("name"):
+            METHODS[cls.name] = cls
 
     @property
     def in_floats(self) -> Method | None:
@@ -107,6 +136,7 @@ class Int8Weights(Method):
     """Weights of products as 8-bit integers."""
 
     name: ClassVar[str] = "int8-weights"
+    bits: ClassVar[int | None] = 8
 
 
 @documented
@@ -115,6 +145,7 @@ class Int4(FewBits):
     """Weights of products as 4-bit integers."""
 
     name: ClassVar[str] = "int4"
+    bits: ClassVar[int | None] = 4
 
 
 @documented
@@ -123,6 +154,7 @@ class Int3(FewBits):
     """Weights of products as 3-bit integers."""
 
     name: ClassVar[str] = "int3"
+    bits: ClassVar[int | None] = 3
 
 
 @documented
@@ -131,6 +163,7 @@ class Int2(FewBits):
     """Weights of products as 2-bit integers."""
 
     name: ClassVar[str] = "int2"
+    bits: ClassVar[int | None] = 2
 
 
 @documented
@@ -294,23 +327,6 @@ class Prune(Checked):
         return tuple(kind for kind in KINDS if kind in self.named)
 
 
-METHODS: Final[Mapping[str, type[Method]]] = {
-    kind.name: kind
-    for kind in (
-        Int8,
-        Int16Activations,
-        Int8Dynamic,
-        Int8Weights,
-        Int4,
-        Int3,
-        Int2,
-        LowRank,
-        Clusters,
-        Sparse,
-        SparseInt8,
-    )
-}
-"""The methods by name."""
 Methods = str | Method | Prune | Sequence[str | Method | Prune]
 
 
