@@ -85,6 +85,9 @@ class FakeEngine:
     def sticky_header(self, name: str) -> str:
         return "x-user" if name == "echo" else ""
 
+    def receive_buffer(self, model: str, version: str, size: int) -> None:
+        return None
+
     def server_metadata(self) -> dict[str, Any]:
         return {"name": "infuse", "version": "0.1", "extensions": ["binary_tensor_data"]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ from infuse.serving.tuning import PIECE_ELEMENTS
 BYTES: Final = "BYTES"
 _LENGTH: Final = struct.Struct("<I")
 # Little-endian, as the protocol sends them.
-_NUMPY: Final[Mapping[str, Any]] = {
+_NUMPY: Final[Mapping[str, type]] = {
     "BOOL": np.bool_,
     "UINT8": np.uint8,
     "UINT16": np.uint16,
@@ -33,14 +33,15 @@ _NUMPY: Final[Mapping[str, Any]] = {
     "BF16": ml_dtypes.bfloat16,
     BYTES: object,
 }
-NUMPY: Final[Mapping[str, np.dtype[Any]]] = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
-_NAMES: Final[Mapping[np.dtype[Any], str]] = {dtype: name for name, dtype in NUMPY.items()}
+ElementType: TypeAlias = np.dtype[Any]
+NUMPY: Final[Mapping[str, ElementType]] = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
+_NAMES: Final[Mapping[ElementType, str]] = {dtype: name for name, dtype in NUMPY.items()}
 # These travel as raw bytes only: the protocol gives them no place in JSON and in typed gRPC
 # contents.
 RAW_ONLY: Final = frozenset({"FP16", "BF16"})
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
+def name_of(dtype: ElementType) -> str:
     """The protocol's name of an element type; UnsupportedRequestError when it has none."""
     try:
         return _NAMES[dtype]

@@ -5,13 +5,41 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 from infuse.runtime.session import Array
 
 Parameter = str | int | float | bool
-JsonObject = Mapping[str, Any]
-"""Values by name, as a parser gives them: what they are is checked where they are read."""
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+"""A value of JSON, as a parser gives it: its type is checked where it is read."""
+JsonObject: TypeAlias = "Mapping[str, JSON]"
+"""Values of JSON by name."""
+
+
+class TensorMetadata(TypedDict):
+    """An input or output as the protocol describes it; -1 in `shape` for what is not fixed."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class ModelMetadata(TypedDict):
+    """A model as the protocol describes it."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: Sequence[TensorMetadata]
+    outputs: Sequence[TensorMetadata]
+
+
+class ServerMetadata(TypedDict):
+    """A server as the protocol describes it."""
+
+    name: str
+    version: str
+    extensions: list[str]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import NotFoundError, RepositoryError
 from infuse.serving.config import ServerConfig
@@ -18,7 +18,7 @@ from infuse.serving.control.models import ServedModel
 from infuse.serving.control.repository import LocalVersion, ModelFiles, Repository
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.version import Version
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import JsonObject, ModelMetadata
 from infuse.serving.tuning import END_SECONDS, RETRY_SECONDS
 
 _MOST_REMEMBERED: Final = (
@@ -51,7 +51,7 @@ class Catalog:
         self._cores = cores
         self._journal = journal
         self._load = load
-        self._restored: dict[str, Mapping[str, Any]] = {}
+        self._restored: dict[str, JsonObject] = {}
         self._parts: frozenset[tuple[str, int]] = frozenset()  # loaded when pipelines were tried
         self._loads = asyncio.Semaphore(config.parallel_loads)
 
@@ -88,7 +88,7 @@ class Catalog:
             for version in (*model.versions.values(), *model.leaving.values()):
                 version.abort("the server has ended")
 
-    def snapshots(self) -> dict[str, Mapping[str, Any]]:
+    def snapshots(self) -> dict[str, JsonObject]:
         """What must be remembered of the traffic of all models, also of those that the repository
         does not show now.
         """
@@ -114,7 +114,7 @@ class Catalog:
             for _, version in sorted(model.versions.items()):
                 yield version
 
-    def metadata(self, name: str, version: str = "") -> dict[str, Any]:
+    def metadata(self, name: str, version: str = "") -> ModelMetadata:
         """A model's versions, platform, inputs and outputs."""
         model = self.model(name)
         return descriptions.metadata(model, model.version(version))

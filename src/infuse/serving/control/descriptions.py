@@ -4,13 +4,13 @@ extensions.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import infuse
 from infuse.serving.control.model_config import PipelineStep
 from infuse.serving.control.models import ServedModel
 from infuse.serving.control.version import Version
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import JSON, ModelMetadata, ServerMetadata, TensorMetadata
 
 EXTENSIONS: Final = (
     "binary_tensor_data",
@@ -26,12 +26,12 @@ EXTENSIONS: Final = (
 )
 
 
-def server() -> dict[str, Any]:
+def server() -> ServerMetadata:
     """Name, version and extensions of this server."""
     return {"name": "infuse", "version": infuse.__version__, "extensions": list(EXTENSIONS)}
 
 
-def metadata(model: ServedModel, version: Version) -> dict[str, Any]:
+def metadata(model: ServedModel, version: Version) -> ModelMetadata:
     """A model, as one of its versions describes it."""
     return {
         "name": model.name,
@@ -49,13 +49,13 @@ def platform(version: Version) -> str:
     return str(version.config.platform or "onnx_infuse")
 
 
-def configuration(version: Version) -> dict[str, Any]:
+def configuration(version: Version) -> dict[str, JSON]:
     """A version's configuration as Triton's ModelConfig, in JSON."""
     config = version.config
     batched = version.batched
     policy = config.version_policy
     if policy.all:
-        versions: dict[str, Any] = {"all": {}}
+        versions: dict[str, JSON] = {"all": {}}
     elif policy.specific:
         versions = {"specific": {"versions": [str(number) for number in policy.specific]}}
     else:
@@ -63,7 +63,7 @@ def configuration(version: Version) -> dict[str, Any]:
     parameters = dict(config.parameters)
     if obstacle := version.batching_obstacle:
         parameters["infuse.requests_run_one_by_one"] = obstacle
-    described: dict[str, Any] = {
+    described: dict[str, JSON] = {
         "name": version.name,
         "platform": platform(version),
         "backend": "" if config.pipeline is not None else "infuse",
@@ -108,7 +108,7 @@ def configuration(version: Version) -> dict[str, Any]:
     return described
 
 
-def _step(step: PipelineStep) -> dict[str, Any]:
+def _step(step: PipelineStep) -> dict[str, JSON]:
     return {
         "model_name": step.model or step.builtin,
         "model_version": int(step.version) if step.version.isdecimal() else -1,
@@ -117,7 +117,7 @@ def _step(step: PipelineStep) -> dict[str, Any]:
     }
 
 
-def _tensor(described: JsonObject, batched: bool) -> dict[str, Any]:
+def _tensor(described: TensorMetadata, batched: bool) -> dict[str, JSON]:
     datatype = described["datatype"]
     dims = described["shape"][1:] if batched else described["shape"]
     kind = "TYPE_STRING" if datatype == "BYTES" else f"TYPE_{datatype}"

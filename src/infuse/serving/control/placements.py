@@ -4,19 +4,32 @@ would move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from infuse.serving.control.version import Version
-from infuse.serving.workers.pool import WorkerPool
+from infuse.serving.messages import JSON, JsonObject
+from infuse.serving.workers.pool import WorkerDescription, WorkerPool
 from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 
 
-def describe(pool: WorkerPool, versions: Iterable[Version]) -> dict[str, Any]:
-    """The whole placement as plain data. Loads are busy cores in the mean of the last half
-    minute.
-    """
+class PlacementDescription(TypedDict):
+    """The placement as JSON has it. Loads are busy cores in the mean of the last half minute."""
+
+    mode: str
+    isolation: str
+    cores: list[int]
+    memory: JsonObject
+    groups: Sequence[JsonObject]
+    workers: list[WorkerDescription]
+    lost_workers: int
+    instances: Sequence[JsonObject]
+    plan: JsonObject
+
+
+def describe(pool: WorkerPool, versions: Iterable[Version]) -> PlacementDescription:
+    """The whole placement."""
     instances = [entry for version in versions for entry in _instances(version)]
     return {
         "mode": pool.config.mode,
@@ -31,7 +44,7 @@ def describe(pool: WorkerPool, versions: Iterable[Version]) -> dict[str, Any]:
     }
 
 
-def _instances(version: Version) -> list[dict[str, Any]]:
+def _instances(version: Version) -> list[dict[str, JSON]]:
     replicas = list(getattr(version, "instances", ()))
     rates = [_recent(replica)[0] for replica in replicas]
     total = sum(rates)
@@ -57,7 +70,7 @@ def _instances(version: Version) -> list[dict[str, Any]]:
     ]
 
 
-def _placed(replica: Replica) -> dict[str, Any]:
+def _placed(replica: Replica) -> dict[str, JSON]:
     executor = replica.executor
     return {
         "group": replica.group.name if replica.group is not None else "",
@@ -72,13 +85,13 @@ def _recent(replica: Replica) -> tuple[float, float]:
     return replica.executor.load.recent() if replica.executor is not None else (0.0, 0.0)
 
 
-def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
+def _groups(pool: WorkerPool) -> list[dict[str, JSON]]:
     """Groups of cores with their load (that of replicas on all cores, by share, is part of it) and
     memory.
     """
     loads = pool.balancer.loads()
     memory = pool.memory()
-    groups = []
+    groups: list[dict[str, JSON]] = []
     for group, load in zip(pool.groups, loads):
         worker = group.worker
         groups.append(
@@ -96,13 +109,13 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
     return groups
 
 
-def _plan(pool: WorkerPool) -> Mapping[str, Any]:
+def _plan(pool: WorkerPool) -> JsonObject:
     """What would be moved now, and why, or why nothing is."""
     plan = pool.balancer.plan()
     if plan is None:
         return {"moves": [], "reason": "each replica has a worker of its own"}
     replicas = {id(replica): replica for replica in pool.replicas}
-    moves = []
+    moves: list[JsonObject] = []
     for name in plan.moves:
         replica = replicas.get(name) if isinstance(name, int) else None
         if replica is not None and replica.group is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.misspelt import meant
-from infuse.serving.control.yamltext import read_yaml
+from infuse.serving.control.yamltext import Data, Key, read_yaml
 
 _T = TypeVar("_T")
 _UNKNOWN: Final = "fields are listed in docs/serving.md"
@@ -26,7 +26,7 @@ def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
     return convert(kind, {} if plain is None else plain, where)
 
 
-def convert(kind: type[_T], plain: Any, where: str) -> _T:
+def convert(kind: type[_T], plain: Data, where: str) -> _T:
     """A configuration from plain data; numbers as names of entries (`split: {1: 80}`) are texts."""
     try:
         return msgspec.convert(_named(plain, where), kind, strict=False, dec_hook=_decoded)
@@ -36,7 +36,7 @@ def convert(kind: type[_T], plain: Any, where: str) -> _T:
         ) from error
 
 
-def _named(plain: Any, where: str) -> Any:
+def _named(plain: Data, where: str) -> Data:
     """The same with whole numbers that stand as keys as text; ConfigurationError for two that are
     one then.
     """
@@ -44,7 +44,7 @@ def _named(plain: Any, where: str) -> Any:
         return [_named(value, where) for value in plain]
     if not isinstance(plain, Mapping):
         return plain
-    named: dict[Any, Any] = {}
+    named: dict[Key, Data] = {}
     for key, value in plain.items():
         name = str(key) if isinstance(key, int) and not isinstance(key, bool) else key
         if name in named:
@@ -53,7 +53,7 @@ def _named(plain: Any, where: str) -> Any:
     return named
 
 
-def _decoded(kind: type[Any], plain: Any) -> Any:
+def _decoded(kind: type, plain: Data | Path) -> Path:
     """What msgspec does not know: paths from text."""
     if kind is Path and isinstance(plain, str | Path):
         return Path(plain)
@@ -73,7 +73,7 @@ def read_plain(path: Path) -> dict[str, Any]:
     return parse(dict[str, Any], text, str(path))
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str) -> Data:
     """A value as it is written in YAML: a number, a truth value, a list, or text."""
     try:
         return read_yaml(text, "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
 from infuse.serving.control.telemetry.views import VersionView
-from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
 
 
 class Version(VersionView, Protocol):
@@ -52,6 +52,6 @@ class Version(VersionView, Protocol):
 
     def abort(self, why: str) -> None: ...
 
-    def described(self, inputs: bool) -> Sequence[Mapping[str, Any]]:
+    def described(self, inputs: bool) -> Sequence[TensorMetadata]:
         """Its inputs or outputs as the protocol describes tensors."""
         ...

@@ -4,7 +4,9 @@ early.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Final, TypeAlias
 
 import yaml
 
@@ -19,11 +21,17 @@ MOST_DEPTH: Final = 32
 _MOST_PLAIN: Final = (
     1 << 10
 )  # characters of a value without quotes: what looks like a number is read as one
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _TAGS: Final = (None, "!", "tag:yaml.org,2002:str")
 
 
-def read_yaml(text: str | bytes, where: str) -> Any:
+Key: TypeAlias = bool | int | float | str | date | None
+"""A single value, by which tables may be."""
+Data: TypeAlias = "Key | Sequence[Data] | Mapping[str, Data] | Mapping[Key, Data]"
+"""What YAML can be."""
+
+
+def read_yaml(text: str | bytes, where: str) -> Data:
     """Plain data from YAML or JSON; None for an empty text.
 
     ConfigurationError when it is none, is too large or too deep with its aliases (`*name`) written
@@ -36,7 +44,8 @@ def read_yaml(text: str | bytes, where: str) -> Any:
         )
     try:
         _check(text, where)
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506
+        data: Data = yaml.load(text, Loader=_LOADER)  # noqa: S506
+        return data
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"it is not YAML: {str(error).splitlines()[0][:500]}", where=where
@@ -48,8 +57,11 @@ def _check(text: str | bytes, where: str) -> None:
     outline = _Outline()
     for event in yaml.parse(text, Loader=_LOADER):
         problem = ""
-        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in _TAGS:
-            problem = f"tags such as {str(event.tag)[:100]!r} have no meaning here"  # type: ignore[attr-defined]
+        if (
+            isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+            and event.tag not in _TAGS
+        ):
+            problem = f"tags such as {str(event.tag)[:100]!r} have no meaning here"
         elif (
             isinstance(event, yaml.ScalarEvent)
             and not event.style

@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from infuse.errors import InfuseError, UnavailableError
 from infuse.runtime.session import Array
@@ -17,6 +16,7 @@ from infuse.serving.control import descriptions, placements
 from infuse.serving.control.administration import Administration
 from infuse.serving.control.catalog import Catalog
 from infuse.serving.control.models import ServedModel
+from infuse.serving.control.placements import PlacementDescription
 from infuse.serving.control.saved_traffic import SavedTraffic
 from infuse.serving.control.tasks import Tasks
 from infuse.serving.control.telemetry.journal import Journal
@@ -24,7 +24,15 @@ from infuse.serving.control.upkeep import Upkeep
 from infuse.serving.control.version import Version
 from infuse.serving.engine.loading import VersionLoader
 from infuse.serving.engine.shadows import Shadows
-from infuse.serving.messages import InferRequest, InferResponse, Outcome, rows_of
+from infuse.serving.messages import (
+    InferRequest,
+    InferResponse,
+    JsonObject,
+    ModelMetadata,
+    Outcome,
+    ServerMetadata,
+    rows_of,
+)
 from infuse.serving.tuning import WAIT_SECONDS
 from infuse.serving.workers.pool import WorkerPool
 
@@ -47,7 +55,7 @@ class Engine:
         self.config = config
         self.cache = config.cache_folder
         self.journal = Journal()
-        self.objectives: Callable[[], Sequence[Mapping[str, Any]]] = (
+        self.objectives: Callable[[], Sequence[JsonObject]] = (
             tuple  # how they fare, as a monitor says
         )
         self.pool = WorkerPool(config.workers, self.journal)
@@ -154,15 +162,15 @@ class Engine:
         """Cores that models may use."""
         return len(self.pool.cores)
 
-    def server_metadata(self) -> dict[str, Any]:
+    def server_metadata(self) -> ServerMetadata:
         """Name, version and extensions of the server."""
         return descriptions.server()
 
-    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+    def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
         """A model's versions, platform, inputs and outputs."""
         return self.catalog.metadata(name, version)
 
-    def model_config(self, name: str, version: str = "") -> dict[str, Any]:
+    def model_config(self, name: str, version: str = "") -> JsonObject:
         """A model's configuration as Triton's ModelConfig in JSON."""
         return descriptions.configuration(self.catalog.model(name).version(version))
 
@@ -171,7 +179,7 @@ class Engine:
         return self.catalog.versions()
 
     @property
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[JsonObject]:
         """What happened lately, the newest last."""
         return [event.as_entry() for event in self.journal.recent()]
 
@@ -180,7 +188,7 @@ class Engine:
         """Requests that were accepted and are not answered."""
         return self._inflight
 
-    def placement(self) -> dict[str, Any]:
+    def placement(self) -> PlacementDescription:
         """Cores, memory, workers, what runs in them and what would be moved."""
         return placements.describe(self.pool, self.catalog.versions())
 

@@ -8,14 +8,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError, UnavailableError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.pipelines import PipelineRunner
-from infuse.serving.messages import InferRequest, InferResponse, JsonObject
+from infuse.serving.engine.pipelines.plan import Metadata
+from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
 from infuse.serving.tuning import WAIT_SECONDS
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
@@ -34,7 +35,7 @@ class PipelineVersion:
         number: int,
         config: ModelConfig,
         call: Call,
-        models: Mapping[str, JsonObject],
+        models: Metadata,
         folders: Sequence[Path],
         labels: Labels = _NO_LABELS,
     ) -> None:
@@ -111,7 +112,7 @@ class PipelineVersion:
         """Take nothing more; what runs ends as its parts do."""
         self.state, self.reason = "UNAVAILABLE", why
 
-    def described(self, inputs: bool) -> list[dict[str, Any]]:
+    def described(self, inputs: bool) -> list[TensorMetadata]:
         """Its inputs or outputs as the protocol describes them."""
         pipeline = self.config.pipeline
         assert pipeline is not None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import InputError
 from infuse.runtime.session import Array
@@ -15,7 +15,7 @@ from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.datatypes import name_of
 from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.declared import Declared
-from infuse.serving.messages import InferRequest, Tensor
+from infuse.serving.messages import InferRequest, Tensor, TensorMetadata
 
 _MOST_SHAPES: Final = 4096
 
@@ -101,7 +101,7 @@ class Checker:
         """With which other requests this one may run (`Padding.key`); None: with none."""
         return self.padding.key(arrays) if self.batch else (None, {})
 
-    def described(self, inputs: bool) -> list[dict[str, Any]]:
+    def described(self, inputs: bool) -> list[TensorMetadata]:
         """Inputs or outputs as the protocol's metadata; -1 for what is not fixed."""
         specs, types = (
             (self.inputs, self.datatypes) if inputs else (self.outputs, self.output_datatypes)

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from infuse.serving.engine.compiled import compiled
 from infuse.serving.engine.declared import Declared
 from infuse.serving.engine.execution import Execution
 from infuse.serving.engine.signature import Checker
-from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
 from infuse.serving.workers.build import Signature
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
@@ -287,7 +286,7 @@ class ServedVersion:
         """Requests that wait for a batch."""
         return self._batcher.pending if self._batcher else 0
 
-    def described(self, inputs: bool) -> list[dict[str, Any]]:
+    def described(self, inputs: bool) -> list[TensorMetadata]:
         """Its inputs or outputs as the protocol describes them; UnavailableError before it has
         loaded.
         """

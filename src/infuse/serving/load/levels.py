@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -170,7 +170,7 @@ def arrivals(rate: float, seconds: float, generator: np.random.Generator) -> Any
 
 
 async def _run(
-    level: Level, work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event
+    level: Level, work: Sequence[Coroutine[None, None, None]], stop: asyncio.Event
 ) -> None:
     """Do all of it, or until `stop` is set, and note what it took."""
     if stop.is_set():
@@ -195,7 +195,7 @@ async def _run(
     level.processor_seconds = time.process_time() - processor
 
 
-async def _cancel(tasks: Any) -> None:
+async def _cancel(tasks: Iterable[asyncio.Future[None] | asyncio.Future[Literal[True]]]) -> None:
     """End tasks, and wait until they have."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from infuse.errors import (
     AccessError,
@@ -16,7 +16,7 @@ from infuse.errors import (
     UnavailableError,
 )
 from infuse.serving.datatypes import BYTES, NUMPY
-from infuse.serving.messages import Tensor
+from infuse.serving.messages import JSON, Tensor
 
 Cause = Literal["connection", "timeout", "unknown", "access", "refused", "server", "wrong answer"]
 _ERRORS: Final[Mapping[Cause, type[InfuseError]]] = {
@@ -138,12 +138,12 @@ def wrong_answer(text: str) -> Failure:
     return Failure("wrong answer", text, "wrong answer")
 
 
-def described(name: str, metadata: Any) -> RemoteModel:
+def described(name: str, metadata: JSON) -> RemoteModel:
     """The model of a metadata message: plain data of JSON, or a message of gRPC as such. Failure
     where they are none.
     """
     try:
-        inputs, outputs = (tuple(map(_port, metadata[kind])) for kind in ("inputs", "outputs"))
+        inputs, outputs = (_ports(metadata, kind) for kind in ("inputs", "outputs"))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise wrong_answer(f"its metadata are none of the protocol: {error!r}") from error
     if not inputs or not outputs:
@@ -156,17 +156,34 @@ def described(name: str, metadata: Any) -> RemoteModel:
     return RemoteModel(name, inputs, outputs)
 
 
-def _port(plain: Any) -> Port:
+def _ports(metadata: JSON, kind: str) -> tuple[Port, ...]:
+    """The inputs or outputs of metadata. KeyError, TypeError, ValueError where these are none."""
+    if not isinstance(metadata, Mapping) or not isinstance(ports := metadata[kind], Sequence):
+        raise TypeError(f"{kind} are no list")
+    return tuple(map(_port, ports))
+
+
+def _port(plain: JSON) -> Port:
     """An input or output of metadata. KeyError, TypeError, ValueError where it is none."""
-    name, datatype, shape = plain["name"], plain["datatype"], tuple(map(int, plain["shape"]))
-    if not (isinstance(name, str) and isinstance(datatype, str)):
+    if not isinstance(plain, Mapping):
+        raise TypeError(plain)
+    name, datatype, sizes = plain["name"], plain["datatype"], plain["shape"]
+    if not (isinstance(name, str) and isinstance(datatype, str) and isinstance(sizes, Sequence)):
         raise TypeError(name)
+    shape = tuple(map(_size, sizes))
     if max(len(name), len(datatype)) > _MOST_NAME:
         raise ValueError("a name is too long")
     _check_axes(name, shape)
     if min(shape, default=0) < -1:
         raise ValueError(f"{printable(name)} has a size of {min(shape)}")
     return Port(name, datatype, shape)
+
+
+def _size(plain: JSON) -> int:
+    """A size of a shape: a number, or the text of one."""
+    if not isinstance(plain, int | float | str):
+        raise TypeError(plain)
+    return int(plain)
 
 
 def _check_axes(name: str, shape: Sequence[int]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from infuse.errors import OptionError
 from infuse.serving.load.encoding import METHODS, raw_message
@@ -70,7 +70,7 @@ class RpcClient:
         data = await self.ask(ask, request.SerializeToString())
         answer = _parsed(_MetadataResponse, data)
         plain = {
-            kind: [{"name": p.name, "datatype": p.datatype, "shape": p.shape} for p in ports]
+            kind: [{"name": p.name, "datatype": p.datatype, "shape": list(p.shape)} for p in ports]
             for kind, ports in (("inputs", answer.inputs), ("outputs", answer.outputs))
         }
         return described(self._model, plain)
@@ -84,7 +84,7 @@ class RpcClient:
         for channel in self._channels:
             await channel.close()
 
-    async def ask(self, method: Callable[..., Any], data: bytes) -> bytes:
+    async def ask(self, method: grpc.aio.UnaryUnaryMultiCallable, data: bytes) -> bytes:
         """The answer's bytes; Failure where it is an error."""
         try:
             answer: bytes = await method(data, timeout=self._seconds, metadata=self._metadata)
@@ -92,7 +92,7 @@ class RpcClient:
             raise _failure(error.code().name, error.details() or "") from error
         return answer
 
-    def _methods(self, name: str) -> list[Callable[..., Any]]:
+    def _methods(self, name: str) -> list[grpc.aio.UnaryUnaryMultiCallable]:
         """A method on each channel, from bytes to bytes."""
         return [channel.unary_unary(f"{METHODS}/{name}") for channel in self._channels]
 
@@ -100,7 +100,7 @@ class RpcClient:
 @dataclass(frozen=True)
 class _RpcCall:
     client: RpcClient
-    methods: itertools.cycle[Callable[..., Any]]
+    methods: itertools.cycle[grpc.aio.UnaryUnaryMultiCallable]
     model: RemoteModel
     body: bytes
 
@@ -121,7 +121,7 @@ class _RpcCall:
         return len(data)
 
 
-def _parsed(kind: Any, data: bytes) -> Any:
+def _parsed(kind: type[Message], data: bytes) -> Any:
     """The message that an answer is; Failure where it is none."""
     try:
         return kind.FromString(data)

@@ -4,16 +4,16 @@ extension, and the classes that they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, pack_bytes, unpack_bytes
-from infuse.serving.messages import JsonObject, Tensor
+from infuse.serving.messages import Parameter, Tensor
 
 Buffer = bytes | bytearray | memoryview
 
@@ -31,6 +31,13 @@ MOST_TEXT: Final = 1 << 16
 MOST_TEXTS: Final = 1 << 20
 """Elements of BYTES in one tensor."""
 _INTEGERS: Final = range(-(1 << 63), 1 << 64)
+
+
+class Named(Protocol):
+    """An input or output of a message."""
+
+    @property
+    def name(self) -> str: ...
 
 
 def check(name: str, datatype: str, shape: Sequence[int]) -> int:
@@ -70,7 +77,7 @@ def check_texts(name: str, count: int) -> None:
         raise TooLargeError(what, where=f"input {name!r}", hint="send them in several requests")
 
 
-def check_names(kind: str, parts: Sequence[Any]) -> None:
+def check_names(kind: str, parts: Sequence[Named]) -> None:
     """RequestError for more inputs or outputs than one request may have, or longer names, before
     any is read.
     """
@@ -90,7 +97,7 @@ def check_id(id: str) -> None:
         raise RequestError(f"its id has {len(id)} characters, at most {MOST_NAME} are taken")
 
 
-def check_parameters(several: Sequence[JsonObject]) -> None:
+def check_parameters(several: Sequence[Mapping[str, Parameter]]) -> None:
     """RequestError for more or longer parameters, of a request and its tensors, than are taken."""
     count = sum(map(len, several))
     if count > MOST_PARAMETERS:
@@ -207,7 +214,7 @@ def _suffix(labels: Sequence[bytes], place: int) -> bytes:
     return b":" + labels[place] if place < len(labels) and labels[place] else b""
 
 
-def refuse_shared_memory(parameters: JsonObject, where: str) -> None:
+def refuse_shared_memory(parameters: Container[str], where: str) -> None:
     """UnsupportedRequestError when a tensor is said to lie in shared memory."""
     if "shared_memory_region" in parameters:
         raise UnsupportedRequestError(

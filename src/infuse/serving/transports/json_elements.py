@@ -6,7 +6,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final
+from types import GenericAlias
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from infuse.errors import RequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
+from infuse.serving.messages import JSON
 from infuse.serving.transports.elements import MOST_DIMENSIONS, check, check_texts, texts_array
 
 _CODES: Final[Mapping[str, str]] = {
@@ -29,11 +31,14 @@ _CODES: Final[Mapping[str, str]] = {
     "FP32": "f",
     "FP64": "d",
 }
+_Element: TypeAlias = bool | int | float | str
+_Nested: TypeAlias = "_Element | list[_Nested]"
+_ELEMENTS: Final[Mapping[str, type[_Element]]] = {BYTES: str, "BOOL": bool}
 _WHITESPACE: Final = b" \t\r\n"
 _MOST_TOGETHER: Final = 1 << 16  # elements of which Python makes objects at a time
 
 
-def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | Any) -> Array:
+def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | JSON) -> Array:
     """The tensor whose elements are JSON (raw, or lists already): flat, or nested as the shape is.
 
     RequestError for elements of another type, out of range, of another number, or nested otherwise.
@@ -55,11 +60,7 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
             f"its data is nested {depth} deep, its shape {list(shape)} {rank}",
             where=f"input {name!r}",
         )
-    values = _values_of(name, datatype, depth, data)
-    if depth == 0:
-        values = [values]
-    elif depth > 1:
-        values = _flattened(name, values, shape[:depth])
+    values = _flattened(name, _values_of(name, datatype, depth, data), depth, shape)
     if len(values) != count:
         raise _wrong_number(name, shape, count, len(values))
     return _array(name, datatype, values).reshape(shape)
@@ -71,7 +72,7 @@ def _wrong_number(name: str, shape: Sequence[int], count: int, actual: int) -> R
     return RequestError(what, where=f"input {name!r}")
 
 
-def _depth_of(data: msgspec.Raw | Any) -> int:
+def _depth_of(data: msgspec.Raw | JSON) -> int:
     """How many lists are around the first element."""
     depth = 0
     if isinstance(data, msgspec.Raw):
@@ -91,7 +92,7 @@ def _depth_of(data: msgspec.Raw | Any) -> int:
     return depth
 
 
-def _values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) -> Any:
+def _values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | JSON) -> _Nested:
     """The elements of a datatype in so many lists around each; RequestError when they are
     others.
     """
@@ -106,33 +107,31 @@ def _values_of(name: str, datatype: str, depth: int, data: msgspec.Raw | Any) ->
 
 
 @lru_cache(maxsize=512)
-def _decoder(datatype: str, depth: int) -> msgspec.json.Decoder[Any]:
+def _decoder(datatype: str, depth: int) -> msgspec.json.Decoder[_Nested]:
     return msgspec.json.Decoder(_type(datatype, depth))
 
 
-def _type(datatype: str, depth: int) -> Any:
-    kind: Any = (
-        str
-        if datatype == BYTES
-        else bool
-        if datatype == "BOOL"
-        else float
-        if datatype[0] == "F"
-        else int
+def _type(datatype: str, depth: int) -> type[_Nested] | GenericAlias:
+    """The type of elements in so many lists around each."""
+    kind: type[_Element] | GenericAlias = _ELEMENTS.get(datatype) or (
+        float if datatype[0] == "F" else int
     )
     for _ in range(depth):
-        kind = list[kind]
+        kind = GenericAlias(list, (kind,))
     return kind
 
 
-def _flattened(name: str, values: list[Any], shape: Sequence[int]) -> list[Any]:
-    if len(values) != shape[0]:
-        raise _unlike(name)
-    for size in shape[1:]:
-        if any(len(part) != size for part in values):
+def _flattened(name: str, values: _Nested, depth: int, shape: Sequence[int]) -> list[_Nested]:
+    """The elements in `depth` lists around each, which have the sizes of a shape where they are
+    nested.
+    """
+    level: list[_Nested] = [values]
+    for size in shape[:depth] if depth > 1 else [None] * depth:
+        lists = [part for part in level if isinstance(part, list)]
+        if size is not None and any(len(part) != size for part in lists):
             raise _unlike(name)
-        values = list(chain.from_iterable(values))
-    return values
+        level = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+    return level
 
 
 def _unlike(name: str) -> RequestError:
@@ -140,10 +139,10 @@ def _unlike(name: str) -> RequestError:
     return RequestError("its data is not nested as its shape is", where=f"input {name!r}")
 
 
-def _array(name: str, datatype: str, values: list[Any]) -> Array:
+def _array(name: str, datatype: str, values: Sequence[_Nested]) -> Array:
     if datatype == BYTES:
         try:
-            return texts_array([value.encode() for value in values], (len(values),))
+            return texts_array([str(value).encode() for value in values], (len(values),))
         except UnicodeEncodeError as error:
             raise RequestError(
                 f"its data is not Unicode text: {error.reason}", where=f"input {name!r}"
@@ -151,7 +150,7 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
     return np.frombuffer(_packed(name, datatype, values), NUMPY[datatype])
 
 
-def _packed(name: str, datatype: str, values: Sequence[Any]) -> bytes:
+def _packed(name: str, datatype: str, values: Sequence[_Nested]) -> bytes:
     """Numbers as the elements of a datatype; RequestError when one is out of its range."""
     try:
         return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)

@@ -20,17 +20,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
+from infuse.runtime.interface import Model
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.messages import JsonObject
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
-from infuse.serving.workers.failures import restored
+from infuse.serving.workers.failures import Described, restored
 from infuse.serving.workers.process import ending
 
 _MODULE: Final = "infuse.serving.workers.build"
@@ -58,11 +59,55 @@ class Signature:
     seconds: float
 
 
+class Order(TypedDict):
+    """What the compiling process is to do, as JSON: compile the file `source`, or (`compiled`) open
+    the folder. `memory` in bytes, None: no limit.
+    """
+
+    source: str
+    output: str
+    options: dict[str, Any]
+    compiled: bool
+    memory: int | None
+
+
+class _TensorRow(TypedDict):
+    name: str
+    dtype: str
+    shape: list[int | str]
+    late: bool
+
+
+@final
+class Answer(TypedDict):
+    """What came of it, as JSON: the fields of a Signature."""
+
+    folder: str
+    inputs: list[_TensorRow]
+    outputs: list[_TensorRow]
+    symbols: list[str]
+    weights_bytes: int
+    host_steps: list[str]
+    mixes: str
+
+
+@final
+class Failure(TypedDict):
+    """What came of it where it failed."""
+
+    error: Described
+
+
+class _Rows(TypedDict):
+    independent: bool
+    reason: str
+
+
 async def build(
     source: Path,
     output: Path,
     *,
-    options: Mapping[str, Any],
+    options: JsonObject,
     compiled: bool,
     seconds: float,
     memory: int | None = None,
@@ -75,7 +120,7 @@ async def build(
     mapped are not in it. Raises what `infuse.compile` raises, and ModelFailureError when it
     crashes, takes longer than `seconds` or needs more memory.
     """
-    order = {
+    order: Order = {
         "source": str(source),
         "output": str(output),
         "options": dict(options),
@@ -107,9 +152,11 @@ async def build(
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     try:
-        answer = json.loads(text[:_MOST_TEXT])
+        answer: Answer | Failure = json.loads(text[:_MOST_TEXT])
     except ValueError:
         raise _crash(process.returncode or 0, trouble, source, memory) from None
+    if "error" in answer:
+        raise restored(answer["error"])
     return signature_of(answer, time.perf_counter() - began)
 
 
@@ -123,12 +170,8 @@ def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> Mod
     return ModelFailureError(what, where=str(source), hint=hint)
 
 
-def signature_of(answer: JsonObject, seconds: float) -> Signature:
-    """What an answer of the compiling process says, which took so long; raises the error that it
-    tells.
-    """
-    if "error" in answer:
-        raise restored(tuple(answer["error"]))
+def signature_of(answer: Answer, seconds: float) -> Signature:
+    """The model that an answer describes, which took so long to compile."""
     return Signature(
         Path(answer["folder"]),
         tuple(_spec(entry) for entry in answer["inputs"]),
@@ -141,32 +184,40 @@ def signature_of(answer: JsonObject, seconds: float) -> Signature:
     )
 
 
-def _spec(entry: JsonObject) -> TensorSpec:
+def _spec(entry: _TensorRow) -> TensorSpec:
     return TensorSpec(
         entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"]
     )
 
 
-def described(model: Any) -> dict[str, Any]:
+def described(model: Model | Signature) -> Answer:
     """A compiled model, or its signature, as the answer of the compiling process; requests do not
     override defaults.
     """
-    metadata = getattr(model, "metadata", {})
+    metadata = {} if isinstance(model, Signature) else model.metadata
     inputs = [spec for spec in model.inputs if not spec.optional]
     inputs, outputs = joined(inputs, model.outputs, metadata.get("names", {}))
     return {
-        "folder": str(getattr(model, "folder", "")),
+        "folder": _folder(model),
         "inputs": [_row(spec) for spec in inputs],
         "outputs": [_row(spec) for spec in outputs],
         "symbols": _symbols(inputs),
-        "weights_bytes": int(getattr(model, "weights_bytes", 0)),
+        "weights_bytes": model.weights_bytes,
         "host_steps": list(model.host_steps),
-        "mixes": model.mixes if isinstance(model, Signature) else _mixes(metadata),
+        "mixes": model.mixes if isinstance(model, Signature) else _mixes(metadata.get("rows")),
     }
 
 
-def _mixes(metadata: Mapping[str, Any]) -> str:
-    rows = metadata.get("rows")
+def _folder(model: Model | Signature) -> str:
+    """The folder of a compiled model; "" for one of which the interpreter runs a part, until it is
+    saved.
+    """
+    from infuse.runtime.model import CompiledModel
+
+    return str(model.folder) if isinstance(model, CompiledModel | Signature) else ""
+
+
+def _mixes(rows: _Rows | None) -> str:
     if not rows:
         return "the folder was compiled by a release that does not tell"
     return "" if rows["independent"] else str(rows["reason"])
@@ -198,7 +249,7 @@ def joined(
     return specs[0], specs[1]
 
 
-def _row(spec: TensorSpec) -> dict[str, Any]:
+def _row(spec: TensorSpec) -> _TensorRow:
     if spec.other_type:
         raise ModelFileError(f"{spec.name} is a {spec.other_type}, which the protocol cannot carry")
     name = (
@@ -221,22 +272,23 @@ def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
     return list(names)
 
 
-def made(order: JsonObject) -> dict[str, Any]:
+def made(order: Order) -> Answer:
     """Do what a request says: the answer as plain data."""
     import infuse
     from infuse.options import CompileOptions
+    from infuse.runtime.hosted import HostedModel
 
+    model: Model
     if order["compiled"]:
-        model: Any = infuse.load_compiled(order["source"], 1)
-        folder = order["source"]
-    else:
-        graph = infuse.optimize(order["source"], fix_defaults=True)
-        model = infuse.compile(graph, CompileOptions.flat(**order["options"]))
-        folder = str(getattr(model, "folder", ""))
-        if not folder:
-            model.save(order["output"])
-            folder = order["output"]
-    return {**described(model), "folder": folder}
+        model = infuse.load_compiled(order["source"], 1)
+        return {**described(model), "folder": order["source"]}
+    graph = infuse.optimize(order["source"], fix_defaults=True)
+    model = infuse.compile(graph, CompileOptions.flat(**order["options"]))
+    answer = described(model)
+    if isinstance(model, HostedModel):
+        model.save(order["output"])
+        answer["folder"] = order["output"]
+    return answer
 
 
 def _restrict(memory: int | None) -> None:
@@ -268,7 +320,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _told(error: Exception, order: JsonObject) -> tuple[str, str, str, str]:
+def _told(error: Exception, order: Order) -> Described:
     """An error as `failures.restored` reads it; raises it again where it is none that a model may
     cause.
     """
@@ -291,8 +343,9 @@ def main() -> int:
     """Answer the request on standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with the answer
-    order = json.load(sys.stdin)
+    order: Order = json.load(sys.stdin)
     _restrict(order["memory"])
+    answer: Answer | Failure
     try:
         answer = made(order)
     except Exception as error:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
@@ -35,6 +35,21 @@ MOST_PER_CORE: Final = 64
 """Replicas of all models for each processor, unless `workers.max_all_replicas` says how many."""
 MOST_AT_LEAST: Final = 256
 _MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again
+
+
+class WorkerDescription(TypedDict):
+    """A worker: process, cores, instances, and its memory: present, and by its share of what
+    several map.
+    """
+
+    name: str
+    pid: int
+    cores: list[int]
+    instances: list[str]
+    resident_bytes: int
+    pss_bytes: int
+    own_bytes: int
+    started_at: float
 
 
 class WorkerPool:
@@ -231,10 +246,8 @@ class WorkerPool:
 
     # -- seeing ------------------------------------------------------------------------------------
 
-    def describe(self) -> list[dict[str, Any]]:
-        """The workers: process, cores, instances, memory (present, and by their share of what
-        several map).
-        """
+    def describe(self) -> list[WorkerDescription]:
+        """The workers."""
         memory = self.memory()
         return [
             {

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from infuse import dtypes
 from infuse.errors import ConfigurationError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.datatypes import ElementType
 from infuse.serving.tuning import PIECE_BYTES
 from infuse.serving.workers.environment import child_environment
 
@@ -140,7 +141,7 @@ def read(order: _Order) -> list[_Read]:
         return [_unpacked(content, *entry) for entry in opened]
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], ElementType, bool]:
     """Shape, element type, and whether columns lie together."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
@@ -152,7 +153,7 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     return shape, dtype, fortran
 
 
-def _check(wanted: _Input, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+def _check(wanted: _Input, shape: Sequence[int], dtype: ElementType) -> None:
     fits = len(shape) == len(wanted.sizes) and all(
         size in (-1, found) for size, found in zip(wanted.sizes, shape)
     )
@@ -171,7 +172,7 @@ def _unpacked(
     member: zipfile.ZipInfo,
     begin: int,
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtype: ElementType,
     fortran: bool,
 ) -> _Read:
     size = prod(shape) * dtype.itemsize

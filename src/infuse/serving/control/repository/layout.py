@@ -34,6 +34,7 @@ from infuse.serving.control.repository.files import (
 )
 from infuse.serving.control.repository.labels import read_labels
 from infuse.serving.control.repository.mains import ALONE, ENDINGS, main_of
+from infuse.serving.messages import JsonObject
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _UNFINISHED: Final = (".tmp", ".part", ".partial", ".crdownload", ".filepart")
@@ -75,7 +76,7 @@ class Rules:
     place: Callable[[str], str]
     read: Callable[[FileEntry], bytes]
     settled: Callable[[FileEntry], bool]
-    defaults: Mapping[str, object]
+    defaults: JsonObject
     model_bytes: int
     compiled_allowed: bool
     configs: Mapping[str, str] = field(default_factory=dict)

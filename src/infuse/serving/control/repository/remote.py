@@ -218,7 +218,7 @@ def _connect(address: str, options: Mapping[str, str]) -> obstore.store.ObjectSt
     return store
 
 
-def _entry(meta: Any) -> FileEntry:
+def _entry(meta: obstore.ObjectMeta) -> FileEntry:
     modified = meta["last_modified"].timestamp()
     tag = meta.get("e_tag")
     stamp = f"{_ETAG}{tag}" if tag else f"{modified}-{meta['size']}"

@@ -5,13 +5,13 @@ it stands for.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository.textformat import Message, Value
 from infuse.serving.control.repository.tritonfields import FIELDS
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import JSON, JsonObject
 
 _MAPS: Final = frozenset({"parameters", "input_map", "output_map", "metric_tags", "inputs"})
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -40,7 +40,7 @@ def to_message(plain: JsonObject, where: str) -> Message:
     }
 
 
-def _values(name: str, value: Any, where: str) -> list[Value]:
+def _values(name: str, value: JSON, where: str) -> list[Value]:
     if name in _MAPS and isinstance(value, dict):
         return [
             {"key": [key], "value": [_value("value", inner, where)]} for key, inner in value.items()
@@ -48,7 +48,7 @@ def _values(name: str, value: Any, where: str) -> list[Value]:
     return [_value(name, inner, where) for inner in (value if isinstance(value, list) else [value])]
 
 
-def _value(name: str, value: Any, where: str) -> Value:
+def _value(name: str, value: JSON, where: str) -> Value:
     if isinstance(value, dict):
         return to_message(value, where)
     if (

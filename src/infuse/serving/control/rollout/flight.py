@@ -10,9 +10,18 @@ equally fast have one distribution at every moment, also while a stall of the ma
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from infuse.serving.control.rollout.windows import Tally
+
+
+class FlightDescription(TypedDict):
+    """How many requests are under way, and how old the oldest is, in milliseconds; null without
+    any.
+    """
+
+    in_flight: int
+    oldest_ms: float | None
 
 
 class Flight:
@@ -59,7 +68,7 @@ class Flight:
             (began for began in self._began.values() if began >= self._since), default=now
         )
 
-    def plain(self, now: float) -> dict[str, Any]:
+    def describe(self, now: float) -> FlightDescription:
         """What is under way, of this step and of those before, for people and programs."""
         began = min(self._began.values(), default=None)
         oldest = None if began is None else round((now - began) * 1e3, 4)

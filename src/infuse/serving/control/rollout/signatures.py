@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from infuse.errors import UnavailableError
-from infuse.serving.messages import InferRequest
+from infuse.serving.messages import InferRequest, TensorMetadata
 
-_Tensors: TypeAlias = Mapping[str, Mapping[str, Any]]
+_Tensors: TypeAlias = Mapping[str, TensorMetadata]
 
 
 class Described(Protocol):
     """A version that says what it takes and gives."""
 
-    def described(self, inputs: bool) -> Sequence[Mapping[str, Any]]:
+    def described(self, inputs: bool) -> Sequence[TensorMetadata]:
         """Its inputs or outputs as the protocol describes tensors."""
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from infuse.serving.control.model_config import Canary, ModelConfig
+from infuse.serving.messages import JsonObject
 
 State = Literal["running", "paused", "promoted", "rolled_back"]
 
@@ -73,3 +74,18 @@ class Snapshot(msgspec.Struct, kw_only=True):
     refused: dict[int, Refusal] = {}
     seen: dict[int, str] = {}
     rollout: Record | None = None
+
+    @classmethod
+    def of_json(cls, plain: JsonObject) -> Snapshot:
+        """The snapshot that JSON is, its rollout at a step that there is; msgspec.ValidationError
+        where it is none.
+        """
+        state = msgspec.convert(plain, cls, strict=False)
+        if (record := state.rollout) is not None:
+            record.step = min(max(record.step, 0), len(record.canary.steps) - 1)
+        return state
+
+    def as_json(self) -> JsonObject:
+        """What `of_json` reads."""
+        plain: JsonObject = msgspec.to_builtins(self, str_keys=True)
+        return plain

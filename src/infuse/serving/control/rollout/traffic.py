@@ -6,12 +6,13 @@ import logging
 import random as chance
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from infuse.errors import DeadlineError, InputError, OptionError, OverloadError, UnavailableError
 from infuse.serving.control.model_config import Canary, ModelConfig
+from infuse.serving.control.rollout.description import TrafficDescription, describe
 from infuse.serving.control.rollout.drift import difference
 from infuse.serving.control.rollout.events import Event, EventLog
 from infuse.serving.control.rollout.rollouts import Rollouts
@@ -19,7 +20,7 @@ from infuse.serving.control.rollout.routing import Routing, Versions
 from infuse.serving.control.rollout.selection import Selection
 from infuse.serving.control.rollout.signatures import Described, Signatures
 from infuse.serving.control.rollout.snapshot import Routes, Snapshot
-from infuse.serving.control.rollout.trial import check_canary, told
+from infuse.serving.control.rollout.trial import check_canary
 from infuse.serving.control.rollout.windows import Windows
 from infuse.serving.messages import InferRequest, InferResponse, JsonObject, Outcome
 
@@ -212,47 +213,23 @@ class Traffic:
         self._windows.forget_unloaded()
         return events
 
-    # -------------------------------------------------------------------------------- told and kept
+    # ------------------------------------------------------------------------------ description
 
-    def describe(self) -> dict[str, Any]:
-        """All of it, as JSON for the console and the admin routes.
-
-        `shares`: the parts of the traffic by version. `settled`: the version that a rollback or
-        promotion settled on. `pinned`: those that stay loaded whatever the version policy says.
-        """
-        last, current, eligibility = (
-            self.rollouts.last,
-            self.routing.current,
-            self.rollouts.eligibility,
+    def describe(self) -> TrafficDescription:
+        """All of it, for the console and the admin routes."""
+        return describe(
+            self.model,
+            self.routing,
+            self.rollouts,
+            self.selection,
+            self._windows,
+            self.pinned(),
         )
-        rollout = None
-        if last is not None:
-            rollout = {
-                **told(last.record),
-                "share": self.rollouts.share,
-                "windows": last.windows(),
-            }
-        return {
-            "model": self.model,
-            "loaded": sorted(self._loaded()),
-            "labels": dict(current.labels),
-            "split": dict(current.split),
-            "shadow": dict(current.shadow),
-            "shares": self.selection.shares(),
-            "settled": eligibility.settled,
-            "pinned": sorted(self.pinned()),
-            "waiting": eligibility.waiting,
-            "refused": {
-                str(number): refusal.reason for number, refusal in eligibility.refused.items()
-            },
-            "rollout": rollout,
-            "windows": self._windows.plain(),
-        }
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         """What must survive a restart, as JSON."""
         last, eligibility = self.rollouts.last, self.rollouts.eligibility
-        state = Snapshot(
+        return Snapshot(
             configured=self.routing.configured,
             current=self.routing.current,
             settled=eligibility.settled,
@@ -260,21 +237,16 @@ class Traffic:
             refused=eligibility.refused,
             seen=eligibility.seen,
             rollout=last.record if last is not None else None,
-        )
-        plain: dict[str, Any] = msgspec.to_builtins(state, str_keys=True)
-        return plain
+        ).as_json()
 
     def restore(self, plain: JsonObject) -> None:
         """Go on from a snapshot; a running rollout at its step. One that is not understood is left
         with a warning.
         """
         try:
-            state = msgspec.convert(plain, Snapshot, strict=False)
+            state = Snapshot.of_json(plain)
             if state.rollout is not None:
                 check_canary(state.rollout.canary)
-                state.rollout.step = min(
-                    max(state.rollout.step, 0), len(state.rollout.canary.steps) - 1
-                )
         except (msgspec.ValidationError, OptionError) as error:
             _LOG.warning(
                 "the saved traffic of model %s is not understood and left: %s", self.model, error

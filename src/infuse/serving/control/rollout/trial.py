@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from infuse.errors import OptionError
 from infuse.serving.control.model_config import Canary
@@ -17,9 +17,9 @@ from infuse.serving.control.rollout.evidence import (
     outside,
     rate_excess,
 )
-from infuse.serving.control.rollout.flight import Flight
-from infuse.serving.control.rollout.snapshot import Record
-from infuse.serving.control.rollout.windows import Tally, is_fault
+from infuse.serving.control.rollout.flight import Flight, FlightDescription
+from infuse.serving.control.rollout.snapshot import Record, State
+from infuse.serving.control.rollout.windows import Tally, TallyDescription, is_fault
 from infuse.serving.messages import InferRequest, Outcome
 from infuse.serving.tuning import UPKEEP_SECONDS
 
@@ -44,6 +44,46 @@ def check_canary(canary: Canary) -> None:
             where="canary.steps",
             hint="for example [0.05, 0.25, 0.5, 1.0]",
         )
+
+
+class _DriftFigures(TypedDict):
+    compared: int
+    drifted: int
+    drift_rate: float | None
+
+
+class SideDescription(TallyDescription, FlightDescription):
+    """One side of a rollout: what was counted, and what is under way."""
+
+
+class SidesDescription(TypedDict):
+    """Both sides of a rollout, the old one also before the step; `waits_for`: what the step does,
+    "" where it waits for nothing.
+    """
+
+    new: SideDescription
+    old: SideDescription
+    old_before: TallyDescription
+    waits_for: str
+
+
+TrialDescription = TypedDict(
+    "TrialDescription",
+    {
+        "state": State,
+        "from": list[int],
+        "to": int,
+        "step": int,
+        "steps": list[float],
+        "started": float,
+        "since": float,
+        "reason": str,
+        "compared": int,
+        "drifted": int,
+        "drift_rate": float | None,
+    },
+)
+"""A rollout as JSON has it: times in seconds of the epoch."""
 
 
 class Trial:
@@ -150,13 +190,17 @@ class Trial:
             reason = self._hangs()
         return reason
 
-    def windows(self) -> dict[str, Any]:
+    def windows(self) -> SidesDescription:
         """The counts of both sides, what is under way, and what the step waits for."""
         record, now = self.record, self._clock()
         return {
-            "new": {**self.new.plain(), **_drift_figures(record), **self._new_flight.plain(now)},
-            "old": {**self.old.plain(), **self._old_flight.plain(now)},
-            "old_before": self.earlier.plain(),
+            "new": {
+                **self.new.describe(),
+                **_drift_figures(record),
+                **self._new_flight.describe(now),
+            },
+            "old": {**self.old.describe(), **self._old_flight.describe(now)},
+            "old_before": self.earlier.describe(),
             "waits_for": self._waits_for(),
         }
 
@@ -240,7 +284,7 @@ class Trial:
         if not lasts or (self._hanging - 1) * UPKEEP_SECONDS < patience:
             return None
         count, hanging, usual = (
-            self._new_flight.plain(now)["in_flight"],
+            self._new_flight.describe(now)["in_flight"],
             _middle(new, part),
             _middle(reference, part),
         )
@@ -271,8 +315,8 @@ class Trial:
         return total
 
 
-def told(record: Record) -> dict[str, Any]:
-    """What is left to tell of a rollout that has ended, or goes on."""
+def describe_record(record: Record) -> TrialDescription:
+    """A rollout that has ended, or goes on."""
     return {
         "state": record.state,
         "from": list(record.origin),
@@ -286,7 +330,7 @@ def told(record: Record) -> dict[str, Any]:
     }
 
 
-def _drift_figures(record: Record) -> dict[str, Any]:
+def _drift_figures(record: Record) -> _DriftFigures:
     return {
         "compared": record.compared,
         "drifted": record.drifted,

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from infuse.errors import DataError, OverloadError
 from infuse.serving.control.statuses import http_status
@@ -45,6 +45,21 @@ def is_fault(error: BaseException) -> bool:
     return isinstance(error, DataError) or (
         not isinstance(error, OverloadError | asyncio.CancelledError) and http_status(error) >= 500
     )
+
+
+class TallyDescription(TypedDict):
+    """What was counted, as JSON has it; latencies in milliseconds, null where nothing was."""
+
+    requests: int
+    failed: int
+    rejected: int
+    error_rate: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    compared: int
+    drifted: int
+    drift_rate: float | None
 
 
 class Tally:
@@ -111,7 +126,7 @@ class Tally:
                 return edges(index)
         return edges(_BUCKETS - 1)
 
-    def plain(self) -> dict[str, Any]:
+    def describe(self) -> TallyDescription:
         """The figures for people and programs; latencies in milliseconds, null where nothing was
         counted.
         """
@@ -120,7 +135,9 @@ class Tally:
             "failed": self.failed,
             "rejected": self.rejected,
             "error_rate": self.failed / self.requests if self.requests else None,
-            **{f"p{round(part * 100)}_ms": self._milliseconds(part) for part in (0.5, 0.95, 0.99)},
+            "p50_ms": self._milliseconds(0.5),
+            "p95_ms": self._milliseconds(0.95),
+            "p99_ms": self._milliseconds(0.99),
             "compared": self.compared,
             "drifted": self.drifted,
             "drift_rate": self.drifted / self.compared if self.compared else None,
@@ -186,10 +203,10 @@ class Windows:
         for number in self._windows.keys() - set(self._loaded()):
             del self._windows[number]
 
-    def plain(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, TallyDescription]:
         """The last minute of each version, as JSON."""
         now = self._clock()
         return {
-            str(number): window.total(now).plain()
+            str(number): window.total(now).describe()
             for number, window in sorted(self._windows.items())
         }

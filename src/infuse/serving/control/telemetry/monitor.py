@@ -5,22 +5,24 @@ log, advice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Telemetry
 from infuse.serving.control.model_config import Objective
+from infuse.serving.control.placements import PlacementDescription
+from infuse.serving.control.rollout.description import TrafficDescription
 from infuse.serving.control.telemetry.bottleneck import explain
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.telemetry.logs import access_log
 from infuse.serving.control.telemetry.metrics import Metrics, Source
 from infuse.serving.control.telemetry.objectives import Objectives
 from infuse.serving.control.telemetry.views import EngineView, Reading
-from infuse.serving.messages import JsonObject, Outcome
+from infuse.serving.messages import JSON, Outcome
 
 
 class _TrafficView(Protocol):
-    def describe(self) -> dict[str, Any]: ...
+    def describe(self) -> TrafficDescription: ...
 
 
 class _ConfigView(Protocol):
@@ -43,7 +45,7 @@ class MonitoredEngine(EngineView, Protocol):
     @property
     def models(self) -> Mapping[str, _ModelView]: ...
 
-    def placement(self) -> dict[str, Any]: ...
+    def placement(self) -> PlacementDescription: ...
 
 
 class Monitor:
@@ -88,7 +90,7 @@ class Monitor:
         self._objectives = current
         self.objectives.check()
 
-    def explain(self) -> list[dict[str, Any]]:
+    def explain(self) -> list[dict[str, JSON]]:
         """Which stage takes the time of each version's requests (`GET v2/bottleneck`)."""
         return explain(self._engine)
 
@@ -123,14 +125,11 @@ class Monitor:
             yield from _shares(name, model.traffic.describe())
 
     def _workers(self) -> Iterator[Reading]:
-        workers: Iterable[Mapping[str, Any]] = self._engine.placement()["workers"]
-        for worker in workers:
-            yield Reading(
-                "infuse_worker_memory_bytes", worker["resident_bytes"], (str(worker["name"]),)
-            )
+        for worker in self._engine.placement()["workers"]:
+            yield Reading("infuse_worker_memory_bytes", worker["resident_bytes"], (worker["name"],))
 
 
-def _shares(name: str, told: JsonObject) -> Iterator[Reading]:
+def _shares(name: str, told: TrafficDescription) -> Iterator[Reading]:
     """What a model's traffic tells of its versions."""
     for version, share in told["shares"].items():
         yield Reading("infuse_traffic_share", share, (name, version))

@@ -40,7 +40,7 @@ class AudioOptions(Options, frozen=True):
     max_channels: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
 
 
-class DecodeAudio(Builtin):
+class DecodeAudio(Builtin[AudioOptions]):
     """Samples from the bytes of sound files: WAV, and FLAC, Ogg and MP3 where `soundfile` is
     installed.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.engine.pipelines.ports import nearest
-from infuse.serving.engine.pipelines.steps import Builtin, Place
+from infuse.serving.engine.pipelines.steps import Builtin, Options, Place
 from infuse.serving.messages import JsonObject
 
 # Name → file of its family, class.
@@ -24,18 +24,18 @@ BUILTINS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def load(name: str) -> type[Builtin]:
+def load(name: str) -> type[Builtin[Options]]:
     """The class of a built-in step; ConfigurationError for an unknown name."""
     if name not in BUILTINS:
         raise ConfigurationError(f"there is no built-in '{name}'", hint=nearest(name, BUILTINS))
     file, kind = BUILTINS[name]
-    builtin: type[Builtin] = getattr(
+    builtin: type[Builtin[Options]] = getattr(
         importlib.import_module(f"infuse.serving.engine.pipelines.{file}"), kind
     )
     return builtin
 
 
-def create(name: str, options: JsonObject, folders: Sequence[Path], where: str) -> Builtin:
+def create(name: str, options: JsonObject, folders: Sequence[Path], where: str) -> Builtin[Options]:
     """A built-in step with its options checked and its files read; ConfigurationError when that
     fails.
     """

@@ -25,7 +25,7 @@ from infuse.serving.control.model_config import Pipeline
 from infuse.serving.datatypes import name_of
 from infuse.serving.engine.pipelines.plan import Metadata, Plan, Step, check
 from infuse.serving.engine.pipelines.ports import Port, nearest, shape_fits
-from infuse.serving.engine.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.steps import Builtin, Options
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
 from infuse.serving.tuning import THREADS
 
@@ -139,7 +139,7 @@ class PipelineRunner:
             ) from error
 
     async def _builtin(
-        self, builtin: Builtin, inputs: list[Tensor], outputs: list[str]
+        self, builtin: Builtin[Options], inputs: list[Tensor], outputs: list[str]
     ) -> list[Tensor]:
         work = partial(
             builtin.run, {tensor.name: tensor.data for tensor in inputs}, frozenset(outputs)

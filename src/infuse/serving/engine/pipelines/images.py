@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -66,7 +67,7 @@ class ImageOptions(Options, frozen=True):
     max_pixels: Positive = 64_000_000
 
 
-class DecodeImage(Builtin):
+class DecodeImage(Builtin[ImageOptions]):
     """Images from the bytes of JPEG, PNG, WebP, BMP or GIF files.
 
     Inputs: `image`, BYTES [n] or [n, 1], a file per element. Outputs: `pixels`, [n, c, h, w] or [n,
@@ -159,8 +160,9 @@ class DecodeImage(Builtin):
             raise TooLargeError(f"it has {pixels} pixels, {self.options.max_pixels} are allowed")
         return self._guarded(lambda: self._decoded(image), len(file))
 
-    def _open(self, file: bytes) -> Any:
-        return self._pillow.open(io.BytesIO(file), formats=_FORMATS)
+    def _open(self, file: bytes) -> Image:
+        image: Image = self._pillow.open(io.BytesIO(file), formats=_FORMATS)
+        return image
 
     def _guarded(self, do: Callable[[], _T], length: int) -> _T:
         """`do`, with every failure of the decoder on hostile bytes as a RequestError."""
@@ -192,7 +194,7 @@ class DecodeImage(Builtin):
         image, placement = self._resized(image)
         return np.asarray(image).reshape(image.height, image.width, self.channels), size, placement
 
-    def _resized(self, image: Image) -> tuple[Any, _Placement]:
+    def _resized(self, image: Image) -> tuple[Image, _Placement]:
         if self._size is None:
             return image, (1.0, 1.0, 0, 0)
         height, width = self._size
@@ -257,11 +259,13 @@ def _orientation(image: Image) -> int:
         return 1
 
 
-def _eight_bits(image: Image, pillow: Any) -> Any:
+def _eight_bits(image: Image, pillow: ModuleType) -> Image:
     """Images with 16 bits of gray, which Pillow would clip, cut to 8."""
     if not image.mode.startswith("I"):
         return image
-    return pillow.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    gray = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
+    cut: Image = pillow.fromarray(gray)
+    return cut
 
 
 def _table(options: ImageOptions, channels: int, place: Place) -> Array | None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import Pipeline, PipelineStep
 from infuse.serving.engine.pipelines.builtins import create
 from infuse.serving.engine.pipelines.ports import Port, declared, described, nearest
-from infuse.serving.engine.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.steps import Builtin, Options
+from infuse.serving.messages import ModelMetadata
 
-# Models by name: their metadata in the form of the protocol (`inputs` and `outputs` with name,
-# datatype and shape).
-Metadata = Mapping[str, Mapping[str, Any]]
+# Models by name, in the form of the protocol.
+Metadata = Mapping[str, ModelMetadata]
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Step:
 
     number: int
     config: PipelineStep
-    builtin: Builtin | None
+    builtin: Builtin[Options] | None
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from infuse.errors import ConfigurationError, did_you_mean
 from infuse.serving.control.model_config import TensorConfig
 from infuse.serving.datatypes import NUMPY
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import TensorMetadata
 
 FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 INTEGERS: Final = frozenset({"INT32", "INT64"})
@@ -64,7 +64,7 @@ def declared(tensors: Iterable[TensorConfig], what: str, where: str) -> dict[str
     return ports
 
 
-def described(tensors: Iterable[JsonObject]) -> dict[str, Port]:
+def described(tensors: Iterable[TensorMetadata]) -> dict[str, Port]:
     """The inputs or outputs of a model, by name, from its metadata in the form of the protocol."""
     return {
         tensor["name"]: Port(

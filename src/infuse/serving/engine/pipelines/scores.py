@@ -24,7 +24,7 @@ class SoftmaxOptions(Options, frozen=True):
     temperature: float = 1.0
 
 
-class Softmax(Builtin):
+class Softmax(Builtin[SoftmaxOptions]):
     """Probabilities from scores: exponentials along one axis, scaled to a sum of one.
 
     Input: `scores`, floats of any shape. Output: `probabilities`, FP32 of the same shape. Options:
@@ -65,7 +65,7 @@ class LabelOptions(Options, frozen=True):
     separator: str = ":"
 
 
-class TopkLabels(Builtin):
+class TopkLabels(Builtin[LabelOptions]):
     """The names of the best classes, best first; of equals the earlier class, NaN last.
 
     Input: `scores`, floats [n, classes] or [classes]. Outputs, [n, k] or [k]: `labels`, BYTES
@@ -122,7 +122,7 @@ class PoolOptions(Options, frozen=True):
     normalise: bool = True
 
 
-class MeanPool(Builtin):
+class MeanPool(Builtin[PoolOptions]):
     """Vectors of sentences from those of their tokens.
 
     Inputs: `embeddings`, floats [n, tokens, size]; optional `mask`, INT64 or INT32 [n, tokens], not

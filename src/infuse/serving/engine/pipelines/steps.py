@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, TypeVar
+from types import ModuleType
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +26,9 @@ _T = TypeVar("_T")
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Options of a built-in step; an unknown one is an error that names it."""
+
+
+_O = TypeVar("_O", bound=Options)
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Place:
             f"there is no file '{name}' (looked in {places})", "put it beside the model's versions"
         )
 
-    def need(self, module: str, wheel: str) -> Any:
+    def need(self, module: str, wheel: str) -> ModuleType:
         """An optional module; without it, an error that says what to install."""
         try:
             return importlib.import_module(module)
@@ -61,7 +65,7 @@ class Place:
             raise self.fail(f"the module '{module}' is not installed", advice) from error
 
 
-class Builtin(ABC):
+class Builtin(ABC, Generic[_O]):
     """A step that is no model. `inputs` and `outputs` follow from the options; `run` is called from
     many threads.
 
@@ -69,7 +73,7 @@ class Builtin(ABC):
     files, tables.
     """
 
-    kind: ClassVar[type[Options]]
+    kind: type[_O]
     inputs: Sequence[Port]
     outputs: Sequence[Port]
 
@@ -77,7 +81,7 @@ class Builtin(ABC):
         self.prepare(convert(self.kind, dict(options), place.where), place)
 
     @abstractmethod
-    def prepare(self, options: Any, place: Place) -> None:
+    def prepare(self, options: _O, place: Place) -> None:
         """Check the options and set the ports; ConfigurationError when they have no meaning."""
 
     @abstractmethod

@@ -57,7 +57,7 @@ class TokenizeOptions(Options, frozen=True):
     max_bytes: Positive = 1 << 20
 
 
-class Tokenize(Builtin):
+class Tokenize(Builtin[TokenizeOptions]):
     """The tokens of texts, by a `tokenizer.json`.
 
     Inputs: `text`, BYTES [n] or [n, 1] in UTF-8; optional `pair`, the second texts. Outputs, [n,
@@ -133,7 +133,7 @@ class DetokenizeOptions(Options, frozen=True):
     skip_special_tokens: bool = True
 
 
-class Detokenize(Builtin):
+class Detokenize(Builtin[DetokenizeOptions]):
     """Texts of tokens.
 
     Input: `ids`, INT64 or INT32 [n, tokens]. Output: `text`, BYTES [n] in UTF-8. Options:

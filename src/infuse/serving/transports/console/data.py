@@ -6,16 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import infuse
 from infuse.serving.control.compiling import compile_options
+from infuse.serving.control.rollout.description import RolloutDescription, TrafficDescription
 from infuse.serving.control.telemetry.statistics import Recent
 from infuse.serving.messages import JsonObject
 
 if TYPE_CHECKING:
     from infuse.serving.control.models import ServedModel
-    from infuse.serving.engine.engine import Engine
+    from infuse.serving.engine.interface import ServingEngine
 
 _MOST_EVENTS: Final = 60
 _ACTIVE: Final = frozenset({"running", "paused"})
@@ -31,7 +32,49 @@ _NOTHING: Final[Mapping[str, float]] = {
 }
 
 
-async def snapshot(engine: Engine) -> dict[str, Any]:
+class _Rollout(RolloutDescription):
+    active: bool
+
+
+class _Version(TypedDict):
+    version: int
+    state: str
+    reason: str
+    labels: list[str]
+    share: float
+    shadow: float
+    recent: Mapping[str, float]
+    busy: float
+    replica_states: Mapping[str, int]
+    restarts: int
+    pending: int
+    waiting: int
+    weights_bytes: int
+    loaded_at: float
+
+
+class _Model(TypedDict):
+    name: str
+    kind: str
+    problem: str
+    labels: dict[str, int]
+    split: dict[str, float]
+    rollout: _Rollout | None
+    previous: list[int]
+    versions: list[_Version]
+    objectives: list[JsonObject]
+
+
+class ConsoleSnapshot(TypedDict):
+    """A server as the console shows it."""
+
+    server: JsonObject
+    models: list[_Model]
+    placement: JsonObject
+    events: list[JsonObject]
+
+
+async def snapshot(engine: ServingEngine) -> ConsoleSnapshot:
     """The server as it is now: itself, its models with their versions, the placement, the last
     events.
 
@@ -62,7 +105,7 @@ async def snapshot(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _server(engine: Engine) -> dict[str, Any]:
+def _server(engine: ServingEngine) -> JsonObject:
     config, now = engine.config, time.time()
     return {
         "version": infuse.__version__,
@@ -77,11 +120,11 @@ def _server(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> dict[str, Any]:
+def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> _Model:
     traffic = model.traffic.describe()
-    rollout = traffic["rollout"]
-    if rollout is not None:
-        rollout = {**rollout, "active": rollout["state"] in _ACTIVE}
+    rollout: _Rollout | None = None
+    if (last := traffic["rollout"]) is not None:
+        rollout = {**last, "active": last["state"] in _ACTIVE}
     config = model.config
     return {
         "name": model.name,
@@ -102,19 +145,21 @@ def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> dict[str, An
 
 
 def _version(
-    model: ServedModel, number: int, state: str, reason: str, traffic: JsonObject
-) -> dict[str, Any]:
+    model: ServedModel, number: int, state: str, reason: str, traffic: TrafficDescription
+) -> _Version:
     labels = sorted(label for label, version in traffic["labels"].items() if version == number)
     shadows = {
-        traffic["labels"].get(name, name): share for name, share in traffic["shadow"].items()
+        traffic["labels"][name]: share
+        for name, share in traffic["shadow"].items()
+        if name in traffic["labels"]
     }
-    described = {
+    described: _Version = {
         "version": number,
         "state": state,
         "reason": reason,
         "labels": labels,
         "share": traffic["shares"].get(str(number), 0.0),
-        "shadow": shadows.get(number, shadows.get(str(number), 0.0)),
+        "shadow": shadows.get(number, traffic["shadow"].get(str(number), 0.0)),
         "recent": _NOTHING,
         "busy": 0.0,
         "replica_states": {},
@@ -145,7 +190,7 @@ def _recent(recent: Recent) -> dict[str, float]:
     return {**recent.as_dict(), "failures_per_second": recent.counts.failed / recent.seconds}
 
 
-def _placement(engine: Engine, loads: Mapping[str, float]) -> dict[str, Any]:
+def _placement(engine: ServingEngine, loads: Mapping[str, float]) -> JsonObject:
     return {
         "mode": engine.config.workers.mode,
         "cores": list(engine.pool.cores),

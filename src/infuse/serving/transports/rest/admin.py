@@ -5,22 +5,25 @@ and traces.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from infuse.errors import RequestError
 from infuse.serving.control.callers import forbidden
 from infuse.serving.control.model_config import MOST_WEIGHT, Canary
+from infuse.serving.control.rollout.rollouts import Rollouts
 from infuse.serving.control.telemetry.bottleneck import explain
 from infuse.serving.control.telemetry.settings import LOG, log_settings, trace_settings
+from infuse.serving.messages import JSON, JsonObject
 from infuse.serving.transports.coders.pool import LARGE
 from infuse.serving.transports.console.data import snapshot
 from infuse.serving.transports.rest import large, schemas
 from infuse.serving.transports.rest.loads import read_load, unknown
 from infuse.serving.transports.rest.refusals import Refusal
-from infuse.serving.transports.rest.routes import Call, Handler, Route
+from infuse.serving.transports.rest.routes import Call, Handler, Plain, Route
 from infuse.serving.transports.rest.wire import LogSettings, Unload
 
 Version = Annotated[int, msgspec.Meta(ge=1)]
@@ -70,7 +73,7 @@ class Nothing(msgspec.Struct):
 # --------------------------------------------------------------------------------------- repository
 
 
-async def _load(call: Call) -> Mapping[str, Any]:
+async def _load(call: Call) -> Plain:
     if call.coders is not None and len(call.body) > LARGE:
         config, files = await call.coders.load(large.load, call.body)
     else:
@@ -79,7 +82,7 @@ async def _load(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-async def _unload(call: Call) -> Mapping[str, Any]:
+async def _unload(call: Call) -> Plain:
     dependents = False
     for name, value in (call.read(Unload).parameters or {}).items():
         if name != "unload_dependents" or not isinstance(value, bool):
@@ -89,26 +92,26 @@ async def _unload(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-async def _placement(call: Call) -> Any:
+async def _placement(call: Call) -> Plain:
     return call.engine.placement()
 
 
-async def _bottleneck(call: Call) -> Any:
+async def _bottleneck(call: Call) -> Plain:
     return explain(call.engine)
 
 
-async def _console(call: Call) -> Any:
+async def _console(call: Call) -> Plain:
     return await snapshot(call.engine)
 
 
 # ------------------------------------------------------------------------------------------ traffic
 
 
-async def _traffic(call: Call) -> Any:
+async def _traffic(call: Call) -> Plain:
     return call.engine.admin.traffic(call.model).describe()
 
 
-async def _label(call: Call) -> Any:
+async def _label(call: Call) -> Plain:
     traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Label)
     if asked.version is None:
@@ -118,39 +121,39 @@ async def _label(call: Call) -> Any:
     return traffic.describe()
 
 
-async def _split(call: Call) -> Any:
+async def _split(call: Call) -> Plain:
     traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Split)
     traffic.set_split(asked.weights)
     return traffic.describe()
 
 
-async def _shadow(call: Call) -> Any:
+async def _shadow(call: Call) -> Plain:
     traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Shadow)
     traffic.routing.set_shadow(asked.shares)
     return traffic.describe()
 
 
-async def _rollout(call: Call) -> Any:
+async def _rollout(call: Call) -> Plain:
     wish = call.read(Rollout)
     await call.engine.admin.start_rollout(call.model, wish.version, wish.canary)
     return call.engine.admin.traffic(call.model).describe()
 
 
-async def _rollback(call: Call) -> Any:
+async def _rollback(call: Call) -> Plain:
     wish = call.read(Rollback)
     await call.engine.admin.rollback(call.model, wish.reason)
     return call.engine.admin.traffic(call.model).describe()
 
 
-def _plain(verb: str) -> Handler:
-    """A handler that calls a method of the rollouts that needs nothing."""
+def _change_rollout(change: Callable[[Rollouts], None]) -> Handler:
+    """A handler that makes a change of the rollouts for which the body says nothing."""
 
-    async def handler(call: Call) -> Any:
+    async def handler(call: Call) -> Plain:
         traffic = call.engine.admin.traffic(call.model)
         call.read(Nothing)
-        getattr(traffic.rollouts, verb)()
+        change(traffic.rollouts)
         return traffic.describe()
 
     return handler
@@ -159,24 +162,18 @@ def _plain(verb: str) -> Handler:
 # ----------------------------------------------------------------------------------------- settings
 
 
-async def _log_settings(call: Call) -> Any:
+async def _log_settings(call: Call) -> Plain:
     return log_settings(call.config.telemetry)
 
 
-async def _set_logs(call: Call) -> Any:
+async def _set_logs(call: Call) -> Plain:
     asked = call.read(LogSettings)
     now = log_settings(call.config.telemetry)
+    changes = {name: value for name, value in asdict(asked).items() if value is not None}
     for name in ("log_file", "log_format"):
-        if getattr(asked, name) not in (None, now[name]):
+        if changes.get(name, now[name]) != now[name]:
             raise _fixed(name)
-    changes = {
-        **now,
-        **{
-            name: value
-            for name, value in msgspec.structs.asdict(asked).items()
-            if value is not None
-        },
-    }
+    changes = {**now, **changes}
     steps = [
         bool(changes["log_verbose_level"]),
         changes["log_info"],
@@ -193,19 +190,24 @@ async def _set_logs(call: Call) -> Any:
     return log_settings(call.config.telemetry)
 
 
-async def _trace_settings(call: Call) -> Any:
+async def _trace_settings(call: Call) -> Plain:
+    return _traces(call)
+
+
+def _traces(call: Call) -> Mapping[str, str | list[str]]:
     if call.model:
         call.engine.model_ready(call.model)
     return trace_settings(call.config.telemetry)
 
 
-async def _set_traces(call: Call) -> Any:
+async def _set_traces(call: Call) -> Plain:
     if call.caller.models:
         raise forbidden(
             f"the token '{call.caller.name}' is for some models only, and this concerns all"
         )
-    now = await _trace_settings(call)
-    for name, value in call.read(dict[str, Any]).items():
+    now = _traces(call)
+    asked: dict[str, JSON] = call.read(dict)
+    for name, value in asked.items():
         if name not in now:
             raise RequestError(f"{name!r} is not a setting of traces")
         if value is not None and value != now[name]:
@@ -225,7 +227,12 @@ _REPOSITORY: Final = "/v2/repository/models/{model_name}"
 
 
 def _change(
-    template: str, operation: str, summary: str, handler: Handler, body: Any, answer: Any
+    template: str,
+    operation: str,
+    summary: str,
+    handler: Handler,
+    body: type[msgspec.Struct] | JsonObject,
+    answer: JsonObject,
 ) -> Route:
     return Route(
         "POST", template, operation, summary, "admin", handler, body, answer, (403, 404, 409, 503)
@@ -283,7 +290,7 @@ CHANGES: Final = [
         f"{_MODEL}/promote",
         "promote",
         "End a rollout now",
-        _plain("promote"),
+        _change_rollout(lambda rollouts: rollouts.promote()),
         Nothing,
         schemas.TRAFFIC,
     ),
@@ -291,7 +298,7 @@ CHANGES: Final = [
         f"{_MODEL}/pause",
         "pauseRollout",
         "Hold a rollout",
-        _plain("pause"),
+        _change_rollout(lambda rollouts: rollouts.pause()),
         Nothing,
         schemas.TRAFFIC,
     ),
@@ -299,7 +306,7 @@ CHANGES: Final = [
         f"{_MODEL}/resume",
         "resumeRollout",
         "Let a rollout go on",
-        _plain("resume"),
+        _change_rollout(lambda rollouts: rollouts.resume()),
         Nothing,
         schemas.TRAFFIC,
     ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from infuse.serving.transports.coders.pool import LARGE, MANY, Coders
 from infuse.serving.transports.elements import Buffer
 from infuse.serving.transports.rest import codec, large
 from infuse.serving.transports.rest.admin import CHANGES, INSIGHTS, SETTINGS
-from infuse.serving.transports.rest.asgi import Receive, Scope, Send
+from infuse.serving.transports.rest.asgi import Application, Receive, Scope, Send
 from infuse.serving.transports.rest.compression import accepted_coding, deflate, inflate
 from infuse.serving.transports.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
 from infuse.serving.transports.rest.exchange import ABANDON
@@ -29,6 +29,9 @@ from infuse.serving.transports.rest.refusals import JSON, Headers, Refusal, refu
 from infuse.serving.transports.rest.routes import Call, Route, Router, name_of, segments
 from infuse.serving.transports.security import PAGE_HEADERS, Guard, Role, check_browser
 from infuse.serving.tuning import PIECE_BYTES
+
+if TYPE_CHECKING:
+    from infuse.serving.engine.interface import ServingEngine
 
 _MOST_INFLATION: Final = 1032  # times, by deflate
 _BINARY: Final = (b"content-type", b"application/octet-stream")
@@ -44,7 +47,7 @@ class _Gone(Exception):
 class Mount:
     """Another ASGI application, and who may see it."""
 
-    application: Any
+    application: Application
     role: Role
 
 
@@ -55,7 +58,7 @@ class _App:
 
     def __init__(
         self,
-        engine: Any,
+        engine: ServingEngine,
         config: ServerConfig,
         guard: Guard | None,
         routes: Sequence[Route],
@@ -138,8 +141,7 @@ class _App:
 
 
 class DataApp(_App):
-    """The data port: inference, and what one may look at. `engine` is an Engine or what has its
-    methods.
+    """The data port: inference, and what one may look at.
 
     Routes of the admin port are answered here only with `security.admin_on_data_port`. `coders`
     read and write large messages; without any, the application has its own.
@@ -147,7 +149,7 @@ class DataApp(_App):
 
     def __init__(
         self,
-        engine: Any,
+        engine: ServingEngine,
         config: ServerConfig,
         guard: Guard | None = None,
         *,
@@ -160,22 +162,15 @@ class DataApp(_App):
         self._elsewhere = Router(
             [] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES]
         )
-        self._receive_buffer: Callable[[str, str, int], Array | None] | None
-        self._receive_buffer = getattr(engine, "receive_buffer", None)
-        self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
     def receive_buffer(self, scope: Scope, size: int) -> Array | None:
         """Memory for so many bytes of the body of a request that arrives; None: there is none of
         its own for it.
         """
         named = _inferred(scope["method"], _path(scope))
-        if (
-            named is None
-            or self._receive_buffer is None
-            or any(name == b"content-encoding" for name, _ in scope["headers"])
-        ):
+        if named is None or any(name == b"content-encoding" for name, _ in scope["headers"]):
             return None
-        return self._receive_buffer(*named, size)
+        return self.engine.receive_buffer(*named, size)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _path(scope)
@@ -257,7 +252,7 @@ class DataApp(_App):
         """Adds what the headers say."""
         request.timeline.received = received
         request.trace = headers.get("traceparent", "")
-        sticky = self._sticky_header(request.model)
+        sticky = self.engine.sticky_header(request.model)
         request.sticky = headers.get(sticky, "") if sticky else ""
 
     def _signature(self, model: str, version: str) -> codec.Signature:
@@ -268,11 +263,10 @@ class DataApp(_App):
                 f"a raw binary request needs a model with one input, {model!r} has {len(inputs)}",
                 hint="describe the inputs in JSON, with Inference-Header-Content-Length",
             )
-        batched = self.engine.model_config(model, version).get("max_batch_size", 0) > 0
+        most = self.engine.model_config(model, version).get("max_batch_size", 0)
         item = inputs[0]
-        return codec.Signature(
-            item["name"], item["datatype"], tuple(map(int, item["shape"])), batched
-        )
+        batched = isinstance(most, int) and most > 0
+        return codec.Signature(item["name"], item["datatype"], tuple(item["shape"]), batched)
 
 
 class AdminApp(_App):
@@ -284,7 +278,7 @@ class AdminApp(_App):
 
     def __init__(
         self,
-        engine: Any,
+        engine: ServingEngine,
         config: ServerConfig,
         guard: Guard | None = None,
         mounts: Mapping[str, Mount] | None = None,
@@ -296,10 +290,6 @@ class AdminApp(_App):
         self._router = Router([*routes, *SHARED_MEMORY])
         self._mounts = mounts or {}
         self._headers = [(name.encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
-
-
-def _no_header(_: str) -> str:
-    return ""
 
 
 def _inferred(method: str, path: bytes) -> tuple[str, str] | None:

@@ -19,7 +19,6 @@ from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.messages import (
     InferRequest,
     InferResponse,
-    JsonObject,
     Parameter,
     RequestedOutput,
     Tensor,
@@ -44,6 +43,7 @@ from infuse.serving.transports.rest.wire import (
     LooseInference,
     LooseTensor,
     OutputTensor,
+    Parameters,
     WantedOutput,
 )
 
@@ -214,7 +214,7 @@ def _outputs(items: Sequence[WantedOutput]) -> list[RequestedOutput]:
     return outputs
 
 
-def _apply(request: InferRequest, parameters: JsonObject) -> None:
+def _apply(request: InferRequest, parameters: Parameters) -> None:
     """What parameters of a request mean to the engine."""
     request.parameters = parameters
     if type(parameters.get("binary_data_output", False)) is not bool:
@@ -225,7 +225,7 @@ def _apply(request: InferRequest, parameters: JsonObject) -> None:
         request.deadline = time.monotonic() + timeout / 1e6
 
 
-def _natural(parameters: JsonObject, name: str) -> int:
+def _natural(parameters: Parameters, name: str) -> int:
     value = parameters.get(name, 0)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_TEXT:
         value = int(value)

@@ -4,22 +4,25 @@ repository's index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
+
+import msgspec
 
 from infuse.errors import NotFoundError, UnavailableError, UnsupportedRequestError
+from infuse.serving.messages import JsonObject
 from infuse.serving.transports.rest import schemas
-from infuse.serving.transports.rest.routes import Call, Route
+from infuse.serving.transports.rest.routes import Call, Handler, Plain, Route
 from infuse.serving.transports.rest.wire import IndexQuery, Inference
 
 
-async def _live(call: Call) -> Mapping[str, Any]:
+async def _live(call: Call) -> Plain:
     if not call.engine.live():
         raise UnavailableError("the server is not alive")
     return {"live": True}
 
 
-async def _ready(call: Call) -> Mapping[str, Any]:
+async def _ready(call: Call) -> Plain:
     if not call.engine.ready():
         raise UnavailableError(
             "the server is not ready", hint="GET /v2/repository/index tells which models are not"
@@ -27,33 +30,33 @@ async def _ready(call: Call) -> Mapping[str, Any]:
     return {"ready": True}
 
 
-async def _model_ready(call: Call) -> Mapping[str, Any]:
+async def _model_ready(call: Call) -> Plain:
     if not call.engine.model_ready(call.model, call.version):
         raise UnavailableError(f"the model {call.model!r} is not ready")
     return {"name": call.model, "ready": True}
 
 
-async def _server(call: Call) -> Any:
+async def _server(call: Call) -> Plain:
     return call.engine.server_metadata()
 
 
-async def _metadata(call: Call) -> Any:
+async def _metadata(call: Call) -> Plain:
     return call.engine.model_metadata(call.model, call.version)
 
 
-async def _configuration(call: Call) -> Any:
+async def _configuration(call: Call) -> Plain:
     return call.engine.model_config(call.model, call.version)
 
 
-async def _statistics(call: Call) -> Any:
+async def _statistics(call: Call) -> Plain:
     return call.engine.admin.statistics(call.model, call.version)
 
 
-async def _index(call: Call) -> Any:
+async def _index(call: Call) -> Plain:
     return await call.engine.admin.index(call.read(IndexQuery).ready)
 
 
-async def _no_regions(call: Call) -> list[Any]:
+async def _no_regions(call: Call) -> Plain:
     name = call.names.get("region", "")
     if name:
         raise NotFoundError(
@@ -78,23 +81,32 @@ _MODEL: Final = "/v2/models/{model_name}"
 _VERSION: Final = "/v2/models/{model_name}/versions/{model_version}"
 
 
-def _of_model(end: str, operation: str, summary: str, handler: Any, **more: Any) -> list[Route]:
+def _of_model(
+    end: str,
+    operation: str,
+    summary: str,
+    handler: Handler | None,
+    answer: JsonObject,
+    *,
+    method: str = "GET",
+    body: type[msgspec.Struct] | None = None,
+    binary: bool = False,
+) -> list[Route]:
     """The route of a model, and of a version of it."""
-    method = more.pop("method", "GET")
-    role = more.pop("role", "infer")
-    return [
-        Route(method, _MODEL + end, operation, summary, role, handler, statuses=(404, 503), **more),
-        Route(
-            method,
-            _VERSION + end,
-            f"{operation}Version",
-            summary,
-            role,
-            handler,
-            statuses=(404, 503),
-            **more,
-        ),
-    ]
+    of_model = Route(
+        method,
+        _MODEL + end,
+        operation,
+        summary,
+        "infer",
+        handler,
+        body,
+        answer,
+        (404, 503),
+        binary=binary,
+    )
+    of_version = replace(of_model, template=_VERSION + end, operation=f"{operation}Version")
+    return [of_model, of_version]
 
 
 def _shared_memory(kind: str) -> list[Route]:

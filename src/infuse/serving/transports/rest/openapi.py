@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from infuse.serving.messages import JSON, JsonObject
 from infuse.serving.transports.rest import schemas
 from infuse.serving.transports.rest.routes import Route
 
@@ -32,7 +33,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "model_version": "The number of a version, or a label",
 }
 _REFERENCE: Final = "#/components/schemas/{name}"
-_BINARY: Final = {
+_BINARY: Final[JsonObject] = {
     "application/octet-stream": {
         "schema": {"type": "string", "contentMediaType": "application/octet-stream"}
     }
@@ -44,13 +45,13 @@ _PARTS: Final = (
 )
 
 
-def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
+def document(routes: Iterable[Route], version: str) -> JsonObject:
     """The document of a server that answers these routes."""
     documented = [route for route in routes if route.documented]
     kinds = list(dict.fromkeys(route.body for route in documented if isinstance(route.body, type)))
     bodies, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     described = dict(zip(kinds, bodies))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, JSON]] = {}
     for route in documented:
         paths.setdefault(route.template, {})[route.method.lower()] = _operation(route, described)
     return {
@@ -71,13 +72,13 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route, described: Mapping[type, Any]) -> dict[str, Any]:
-    operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary}
-    parameters = [
+def _operation(route: Route, described: Mapping[type, JsonObject]) -> JsonObject:
+    operation: dict[str, JSON] = {"operationId": route.operation, "summary": route.summary}
+    parameters: list[JSON] = [
         _parameter(segment[1:-1]) for segment in route.segments if segment.startswith("{")
     ]
     if route.binary:
-        length = {"type": "integer", "minimum": 0}
+        length: JsonObject = {"type": "integer", "minimum": 0}
         parameters.append(
             {
                 "name": _LENGTH,
@@ -90,18 +91,20 @@ def _operation(route: Route, described: Mapping[type, Any]) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        typed = isinstance(route.body, type)
-        content = {"application/json": {"schema": described[route.body] if typed else route.body}}
+        body, required = route.body, False
+        if isinstance(body, type):
+            required = any(field.required for field in msgspec.structs.fields(body))
+            body = described[body]
+        content: JsonObject = {"application/json": {"schema": body}}
         operation["requestBody"] = {
-            "required": typed
-            and any(field.required for field in msgspec.structs.fields(route.body)),
+            "required": required,
             "content": {**content, **_BINARY} if route.binary else content,
         }
     operation["responses"] = _responses(route)
     return operation
 
 
-def _parameter(name: str) -> dict[str, Any]:
+def _parameter(name: str) -> JsonObject:
     return {
         "name": name,
         "in": "path",
@@ -111,9 +114,9 @@ def _parameter(name: str) -> dict[str, Any]:
     }
 
 
-def _responses(route: Route) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": route.answer}}
-    answer: dict[str, Any] = {"description": "What was asked for", "content": content}
+def _responses(route: Route) -> JsonObject:
+    content: dict[str, JSON] = {"application/json": {"schema": route.answer}}
+    answer: dict[str, JSON] = {"description": "What was asked for", "content": content}
     if route.binary:
         content.update(_BINARY)
         answer["headers"] = {
@@ -123,7 +126,7 @@ def _responses(route: Route) -> dict[str, Any]:
     return {"200": answer, **{str(status): _error(status) for status in statuses}}
 
 
-def _error(status: int) -> dict[str, Any]:
+def _error(status: int) -> JsonObject:
     return {
         "description": _ERRORS[status],
         "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Error")}}},

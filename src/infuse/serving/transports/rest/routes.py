@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -15,14 +15,26 @@ import msgspec
 from infuse.errors import NotFoundError, RequestError, TooLargeError
 from infuse.serving.config import ServerConfig
 from infuse.serving.control.callers import ANYBODY, Caller
+from infuse.serving.messages import JSON, JsonObject
 from infuse.serving.transports.coders import Coders
 from infuse.serving.transports.elements import Buffer
 from infuse.serving.transports.rest.refusals import Refusal
 from infuse.serving.transports.security import Role
 
+if TYPE_CHECKING:
+    from infuse.serving.control.placements import PlacementDescription
+    from infuse.serving.control.rollout.description import TrafficDescription
+    from infuse.serving.engine.interface import ServingEngine
+    from infuse.serving.messages import ModelMetadata, ServerMetadata
+    from infuse.serving.transports.console.data import ConsoleSnapshot
+
 _T = TypeVar("_T")
 
-Schema = Mapping[str, Any]
+Plain: TypeAlias = (
+    "JSON | ModelMetadata | ServerMetadata | TrafficDescription | PlacementDescription"
+    " | ConsoleSnapshot"
+)
+"""What a route answers with, as JSON."""
 _WILD: Final = ""
 _MOST_BYTES: Final = 256 << 10
 """Of a body that is read at once: none but those of inference and of loading has reason to be
@@ -34,7 +46,7 @@ larger.
 class Call:
     """A request that is being answered: `names` are what the path's templates stand for."""
 
-    engine: Any
+    engine: ServingEngine
     config: ServerConfig
     names: Mapping[str, str]
     body: Buffer
@@ -76,7 +88,7 @@ def read_body(body: Buffer, kind: type[_T]) -> _T:
         raise RequestError(f"the body is not what is taken here: {error}") from error
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: JSON) -> JSON:
     """JSON in which whole numbers are integers, however they are written: 7.0 is one for JSON
     Schema.
     """
@@ -87,7 +99,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[Call], Awaitable[Plain]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +117,8 @@ class Route:
     summary: str
     role: Role
     handler: Handler | None
-    body: Any = None
-    answer: Any = None
+    body: type[msgspec.Struct] | JsonObject | None = None
+    answer: JsonObject | None = None
     statuses: tuple[int, ...] = ()
     documented: bool = True
     binary: bool = False

@@ -4,21 +4,19 @@ words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from infuse.serving.datatypes import NUMPY
 from infuse.serving.messages import JsonObject
 
-Schema = Mapping[str, Any]
-
 _TEXT: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
-_COUNT: Final = {"type": "integer", "minimum": 0}
-OBJECT: Final[Schema] = {"type": "object"}
+_ARRAY: Final = {"type": "array"}
+_COUNT: Final[JsonObject] = {"type": "integer", "minimum": 0}
+OBJECT: Final[JsonObject] = {"type": "object"}
 
 
-def _object(required: JsonObject, optional: JsonObject | None = None) -> Schema:
+def _object(required: JsonObject, optional: JsonObject | None = None) -> JsonObject:
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -26,17 +24,17 @@ def _object(required: JsonObject, optional: JsonObject | None = None) -> Schema:
     }
 
 
-def _closed(parameters: JsonObject) -> Schema:
+def _closed(parameters: JsonObject) -> JsonObject:
     return {"type": "object", "properties": {"parameters": parameters}}
 
 
-def _list(items: Any) -> Schema:
+def _list(items: JsonObject) -> JsonObject:
     return {"type": "array", "items": items}
 
 
-_DATATYPE: Final = {"type": "string", "enum": list(NUMPY)}
+_DATATYPE: Final[JsonObject] = {"type": "string", "enum": list(NUMPY)}
 _SHAPE: Final = _list({"type": "integer"})
-_PARAMETERS: Final = {
+_PARAMETERS: Final[JsonObject] = {
     "type": "object",
     "additionalProperties": {"type": ["string", "number", "boolean"]},
 }
@@ -52,7 +50,7 @@ METADATA: Final = _object(
     {"versions": _list(_TEXT)},
 )
 STATISTICS: Final = _object({"model_stats": _list(_object({"name": _TEXT, "version": _TEXT}))})
-_STATES: Final = {
+_STATES: Final[JsonObject] = {
     "type": "string",
     "enum": ["UNKNOWN", "READY", "UNAVAILABLE", "LOADING", "UNLOADING"],
 }
@@ -65,7 +63,7 @@ ANSWER: Final = _object(
         "outputs": _list(
             _object(
                 {"name": _TEXT, "datatype": _DATATYPE, "shape": _list(_COUNT)},
-                {"parameters": _PARAMETERS, "data": {"type": "array"}},
+                {"parameters": _PARAMETERS, "data": _ARRAY},
             )
         ),
     },
@@ -90,14 +88,14 @@ _TRACING: Final = (
     "trace_mode",
 )
 TRACING: Final = _object({name: {"type": ["string", "array"]} for name in _TRACING})
-TRACES: Final = {
+TRACES: Final[JsonObject] = {
     "type": "object",
     "properties": {name: {} for name in _TRACING},
     "additionalProperties": False,
 }
 TRAFFIC: Final = OBJECT
 PLACEMENT: Final = OBJECT
-STAGES: Final = {"type": "array", "items": OBJECT}
+STAGES: Final[JsonObject] = {"type": "array", "items": OBJECT}
 LOAD: Final = _closed(
     {
         "type": ["object", "null"],

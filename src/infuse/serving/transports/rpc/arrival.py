@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -17,7 +16,9 @@ import grpc.aio
 from infuse.errors import DeadlineError, InfuseError, OverloadError, RequestError
 from infuse.serving.config import Limits
 
-_Refuse = Callable[[Any, Exception], Awaitable[None]]
+_Single = Callable[[AsyncIterator[bytes], grpc.aio.ServicerContext], Awaitable[bytes]]
+_Stream = Callable[[AsyncIterator[bytes], grpc.aio.ServicerContext], AsyncIterator[bytes]]
+_Refuse = Callable[[grpc.aio.ServicerContext, Exception], Awaitable[None]]
 
 
 class Arrival:
@@ -41,9 +42,10 @@ class Arrival:
         """The same handlers, with messages that are waited for as long as that."""
         return _Timed(handlers, self._timed)
 
-    def _timed(self, handler: grpc.RpcMethodHandler) -> Any:
+    def _timed(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
         forms = {
-            name: getattr(handler, name) for name in ("request_deserializer", "response_serializer")
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
         }
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
@@ -55,12 +57,14 @@ class Arrival:
             )
         return grpc.stream_unary_rpc_method_handler(self._single(handler.unary_unary), **forms)
 
-    def _single(self, answer: Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]) -> Any:
+    def _single(
+        self, answer: Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]
+    ) -> _Single:
         """A handler that reads the one message of its call itself, so that it can stop waiting for
         it.
         """
 
-        async def answered(_: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> Any:
+        async def answered(_: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
             try:
                 with _Patience(self._seconds):
                     message = await context.read()
@@ -74,10 +78,10 @@ class Arrival:
 
     def _stream(
         self, answer: Callable[[_Messages, grpc.aio.ServicerContext], AsyncIterator[bytes]]
-    ) -> Any:
+    ) -> _Stream:
         async def answered(
             _: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-        ) -> AsyncIterator[Any]:
+        ) -> AsyncIterator[bytes]:
             messages = _Messages(self, self._seconds, context)
             try:
                 async with aclosing(answer(messages, context)) as answers:  # type: ignore[type-var]
@@ -100,9 +104,9 @@ class _Timed(grpc.GenericRpcHandler):  # type: ignore[misc]
     ) -> None:
         self._handlers = handlers
         self._change = change
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, grpc.RpcMethodHandler] = {}
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         """The handler of a call, None for one that is not known."""
         timed = self._known.get(handler_call_details.method)
         if timed is None and (handler := self._handlers.service(handler_call_details)) is not None:
@@ -123,10 +127,10 @@ class _Messages:
     def __aiter__(self) -> _Messages:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> bytes:
         try:
             with _Patience(self._seconds, self._pardoned):
-                message = await self._context.read()
+                message: bytes = await self._context.read()
         except DeadlineError:
             most = self._arrival.most_silent
             raise OverloadError(f"{most} streams are silent already") from None
@@ -158,7 +162,7 @@ class _Patience:
         self._late = False
 
     def __enter__(self) -> None:
-        self._task: Any = asyncio.current_task()
+        self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(self._seconds, self._expire)
 
@@ -177,4 +181,5 @@ class _Patience:
             self._timer = self._loop.call_later(self._seconds, self._expire)
             return
         self._late = True
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()

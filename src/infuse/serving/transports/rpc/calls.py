@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import grpc.aio
@@ -23,23 +23,36 @@ from infuse.errors import (
 from infuse.serving.config import ServerConfig
 from infuse.serving.control.callers import ANYBODY, Caller, forbidden
 from infuse.serving.control.telemetry.settings import log_settings, trace_settings
-from infuse.serving.messages import InferRequest, InferResponse, JsonObject
+from infuse.serving.messages import (
+    InferRequest,
+    InferResponse,
+    JsonObject,
+    ModelMetadata,
+    ServerMetadata,
+)
 from infuse.serving.transports.coders.memory import joined
 from infuse.serving.transports.coders.pool import LARGE, MANY, Coders
 from infuse.serving.transports.rpc import codec, large, wire
 from infuse.serving.transports.rpc.loads import check_repository, read_load, unknown_parameter
 from infuse.serving.transports.rpc.refusals import refuse, text_of
+from infuse.serving.transports.rpc.requests import (
+    IndexRequest,
+    ModelRequest,
+    RegionRequest,
+    SettingsRequest,
+    UnloadRequest,
+)
 from infuse.serving.transports.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.transports.rpc.streams import in_order
 from infuse.serving.transports.security import Guard, Role
 from infuse.serving.tuning import PIECE_BYTES
 
 if TYPE_CHECKING:
-    from infuse.serving.engine.engine import Engine
+    from infuse.serving.engine.interface import ServingEngine
 
 _MODEL: Final = 2  # fields of RepositoryModelLoadRequest
 _PARAMETERS: Final = 3
-_Answer = Callable[[Any, Caller], Awaitable[Any]]
+_Answer = Callable[[Message, Caller], Awaitable[Message]]
 _ServerLive: Final = message("ServerLiveResponse")
 _ServerReady: Final = message("ServerReadyResponse")
 _ModelReady: Final = message("ModelReadyResponse")
@@ -63,14 +76,18 @@ class Calls:
     """
 
     def __init__(
-        self, engine: Engine, config: ServerConfig, coders: Coders, guard: Guard | None = None
+        self,
+        engine: ServingEngine,
+        config: ServerConfig,
+        coders: Coders,
+        guard: Guard | None = None,
     ) -> None:
         self._engine = engine
         self._coders = coders
         self._config = config
         self._guard = guard
 
-    def handlers(self) -> Any:
+    def handlers(self) -> grpc.GenericRpcHandler:
         """What a server of grpc.aio takes: they read and write the bytes of messages."""
         unary: dict[str, tuple[Role, _Answer]] = {
             "ServerLive": ("health", self._server_live),
@@ -167,7 +184,7 @@ class Calls:
             return await asyncio.to_thread(joined, parts)
         return b"".join(parts)
 
-    def _door(self, context: grpc.aio.ServicerContext) -> Callable[[str], object] | None:
+    def _door(self, context: grpc.aio.ServicerContext) -> Callable[[str], Caller] | None:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
         if self._guard is None or self._guard.open:
             return None
@@ -220,35 +237,35 @@ class Calls:
             return ANYBODY
         return self._guard.admit(metadata_of(context), context.peer(), role, model)
 
-    async def _server_live(self, _: Message, _caller: Caller) -> Any:
+    async def _server_live(self, _: Message, _caller: Caller) -> Message:
         return _ServerLive(live=self._engine.live())
 
-    async def _server_ready(self, _: Message, _caller: Caller) -> Any:
+    async def _server_ready(self, _: Message, _caller: Caller) -> Message:
         return _ServerReady(ready=self._engine.ready())
 
-    async def _model_ready(self, request: Message, _: Caller) -> Any:
+    async def _model_ready(self, request: ModelRequest, _: Caller) -> Message:
         try:
             return _ModelReady(ready=self._engine.model_ready(request.name, request.version))
         except NotFoundError:
             return _ModelReady(ready=False)
 
-    async def _server_metadata(self, _: Message, _caller: Caller) -> Any:
+    async def _server_metadata(self, _: Message, _caller: Caller) -> Message:
         return _filled(_ServerMetadata(), self._engine.server_metadata())
 
-    async def _model_metadata(self, request: Message, _: Caller) -> Any:
+    async def _model_metadata(self, request: ModelRequest, _: Caller) -> Message:
         return _filled(_ModelMetadata(), self._engine.model_metadata(request.name, request.version))
 
-    async def _model_config(self, request: Message, _: Caller) -> Any:
+    async def _model_config(self, request: ModelRequest, _: Caller) -> Message:
         return _filled(
             _ModelConfig(), {"config": self._engine.model_config(request.name, request.version)}
         )
 
-    async def _model_statistics(self, request: Message, _: Caller) -> Any:
+    async def _model_statistics(self, request: ModelRequest, _: Caller) -> Message:
         return _filled(
             _ModelStatistics(), self._engine.admin.statistics(request.name, request.version)
         )
 
-    async def _repository_index(self, request: Message, _: Caller) -> Any:
+    async def _repository_index(self, request: IndexRequest, _: Caller) -> Message:
         check_repository(request)
         return _filled(
             _RepositoryIndex(), {"models": await self._engine.admin.index(request.ready)}
@@ -271,7 +288,7 @@ class Calls:
         done: bytes = _Load().SerializeToString()
         return done
 
-    async def _unload(self, request: Message, caller: Caller) -> Any:
+    async def _unload(self, request: UnloadRequest, caller: Caller) -> Message:
         check_repository(request)
         dependents = False
         for name, value in request.parameters.items():
@@ -281,7 +298,7 @@ class Calls:
         await self._engine.admin.unload(request.model_name, dependents, caller=caller)
         return _Unload()
 
-    async def _trace_setting(self, request: Message, _: Caller) -> Any:
+    async def _trace_setting(self, request: SettingsRequest, _: Caller) -> Message:
         _check_unchanged(request, "traces are set in the server's configuration")
         settings = trace_settings(self._config.telemetry).items()
         values = {
@@ -290,7 +307,7 @@ class Calls:
         }
         return _filled(_Traces(), {"settings": values})
 
-    async def _log_settings(self, request: Message, _: Caller) -> Any:
+    async def _log_settings(self, request: SettingsRequest, _: Caller) -> Message:
         _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
         values = {
             name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()
@@ -298,26 +315,26 @@ class Calls:
         return _filled(_Logs(), {"settings": values})
 
 
-async def _no_regions(request: Message, _: Caller) -> Any:
+async def _no_regions(request: RegionRequest, _: Caller) -> Message:
     """Which regions of shared memory are registered: never any."""
     if request.name:
         raise _no_such_region(request.name)
     return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
 
 
-async def _no_region(request: Message, caller: Caller) -> Any:
+async def _no_region(request: RegionRequest, caller: Caller) -> Message:
     """Unregister all regions (there are none), or one, which cannot be there."""
     return await _no_regions(request, caller)
 
 
-async def _no_shared_memory(_: Message, _caller: Caller) -> Any:
+async def _no_shared_memory(_: Message, _caller: Caller) -> Message:
     raise UnsupportedRequestError(
         "this server takes no shared memory from callers",
         hint="send and ask for tensors as raw contents",
     )
 
 
-def _filled(result: Message, plain: JsonObject) -> Any:
+def _filled(result: Message, plain: JsonObject | ModelMetadata | ServerMetadata) -> Message:
     """A message with the fields of plain data; those that the protocol does not have are left
     out.
     """
@@ -343,14 +360,14 @@ def metadata_of(context: grpc.aio.ServicerContext) -> dict[str, str]:
     return named
 
 
-def _log_value(value: bool | int | str) -> dict[str, Any]:
+def _log_value(value: bool | int | str) -> JsonObject:
     """A setting of logs as the message has it."""
     if isinstance(value, bool):
         return {"bool_param": value}
     return {"uint32_param": value} if isinstance(value, int) else {"string_param": value}
 
 
-def _check_unchanged(request: Message, hint: str) -> None:
+def _check_unchanged(request: SettingsRequest, hint: str) -> None:
     """Settings are shown only."""
     for name, value in request.settings.items():
         if value.ListFields():

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import Message as ProtobufMessage
 
 from infuse.errors import RequestError
+from infuse.serving.control.callers import Caller
 from infuse.serving.datatypes import BYTES
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.transports.elements import (
@@ -31,6 +32,13 @@ from infuse.serving.transports.elements import (
 )
 from infuse.serving.transports.rpc import wire
 from infuse.serving.transports.rpc.contents import from_contents
+from infuse.serving.transports.rpc.requests import (
+    InferenceRequest,
+    InputTensor,
+    OutputTensor,
+    Parameterized,
+    Value,
+)
 from infuse.serving.transports.rpc.schema import message, parse
 
 _Request: Final = message("ModelInferRequest")
@@ -56,9 +64,9 @@ class InferMessage:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._split = wire.split(data, _RAW_INPUTS) if len(data) >= _LARGE else None
-        self._request: Any = None
+        self._request: InferenceRequest | None = None
 
-    def admit(self, door: Callable[[str], object]) -> None:
+    def admit(self, door: Callable[[str], Caller]) -> None:
         """Call `door` with the name of the model."""
         if self._split is None:
             door(self._parsed().model_name)
@@ -95,7 +103,8 @@ class InferMessage:
         inputs, outputs = request.inputs, request.outputs
         check_names("input", inputs)
         check_names("output", outputs)
-        owners = [owner for owner in (request, *inputs, *outputs) if owner.parameters]
+        every: list[Parameterized] = [request, *inputs, *outputs]
+        owners = [owner for owner in every if owner.parameters]
         if owners and sum(len(owner.parameters) for owner in owners) > MOST_PARAMETERS:
             raise RequestError(f"the request has more than {MOST_PARAMETERS} parameters")
         parameters = decode_parameters(request.parameters) if request.parameters else {}
@@ -118,7 +127,7 @@ class InferMessage:
             result.deadline = time.monotonic() + timeout * 1e-6 if timeout else None
         return result
 
-    def _parsed(self) -> Any:
+    def _parsed(self) -> InferenceRequest:
         if self._request is None:
             data = self._data if self._split is None else b"".join(self._split.rest)
             self._request = parse(_Request, data)
@@ -130,7 +139,7 @@ def decode(data: bytes) -> InferRequest:
     return InferMessage(data).decode()
 
 
-def decode_parameters(parameters: Mapping[str, ProtobufMessage]) -> dict[str, Parameter]:
+def decode_parameters(parameters: Mapping[str, Value]) -> dict[str, Parameter]:
     """The values of a map of InferParameter; RequestError where one is empty."""
     return {name: _parameter(name, value) for name, value in parameters.items()}
 
@@ -174,7 +183,7 @@ _FINAL: Final = _final()
 # ----------------------------------------------------------------------------------------- requests
 
 
-def _inputs(tensors: Sequence[ProtobufMessage], raw: Sequence[bytes | memoryview]) -> list[Tensor]:
+def _inputs(tensors: Sequence[InputTensor], raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     result = []
     if raw and len(raw) != len(tensors):
         _refuse_shared_memory(tensors)
@@ -201,7 +210,7 @@ def _inputs(tensors: Sequence[ProtobufMessage], raw: Sequence[bytes | memoryview
     return result
 
 
-def _outputs(outputs: Sequence[ProtobufMessage]) -> list[RequestedOutput]:
+def _outputs(outputs: Sequence[OutputTensor]) -> list[RequestedOutput]:
     result = []
     for output in outputs:
         parameters = decode_parameters(output.parameters) if output.parameters else {}
@@ -219,7 +228,7 @@ def _check_names(what: str, parts: Sequence[Tensor] | Sequence[RequestedOutput])
         raise RequestError(f"two of the {what}s have the same name")
 
 
-def _parameter(name: str, value: ProtobufMessage) -> Parameter:
+def _parameter(name: str, value: Value) -> Parameter:
     choice = value.WhichOneof("parameter_choice")
     if choice is None:
         raise RequestError(f"the parameter '{name}' has no value")
@@ -236,7 +245,7 @@ def _natural(parameters: Mapping[str, Parameter], name: str, where: str | None =
     return value
 
 
-def _refuse_shared_memory(tensors: Sequence[ProtobufMessage]) -> None:
+def _refuse_shared_memory(tensors: Sequence[InputTensor]) -> None:
     """Inputs in shared memory have no raw contents."""
     for tensor in tensors:
         refuse_shared_memory(tensor.parameters, f"input {tensor.name!r}")

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from google.protobuf.message import Message
 
 from infuse.errors import RequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
 from infuse.serving.transports.elements import check, check_texts
+from infuse.serving.transports.rpc.requests import Contents
 
 _FIELDS: Final[Mapping[str, str]] = {
     "BOOL": "bool_contents",
@@ -35,7 +35,7 @@ _WIDE: Final[Mapping[str, str]] = {
 }
 
 
-def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Message) -> Array:
+def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Contents) -> Array:
     """The input `name` as an array, from InferTensorContents.
 
     RequestError: the shape is none or does not fit the number of elements, another field than that
@@ -49,14 +49,14 @@ def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Me
             f"{datatype} has no typed contents", where=where, hint="send it as raw contents"
         )
     field = _FIELDS[datatype]
-    filled = [descriptor.name for descriptor, _ in contents.ListFields()]
-    if filled not in ([], [field]):
+    filled = {descriptor.name: values for descriptor, values in contents.ListFields()}
+    if filled.keys() - {field}:
         raise RequestError(
             f"it is {datatype}, but fills {', '.join(filled)}",
             where=where,
             hint=f"fill {field} alone",
         )
-    values = getattr(contents, field)
+    values = filled.get(field, ())
     if len(values) != count:
         what = f"its shape {list(shape)} needs {count} elements, but {field} has {len(values)}"
         raise RequestError(what, where=where)

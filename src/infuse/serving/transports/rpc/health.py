@@ -5,7 +5,7 @@ own.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import grpc.aio
@@ -18,7 +18,7 @@ from infuse.serving.transports.rpc.schema import SERVICE
 from infuse.serving.tuning import LOOK_SECONDS
 
 if TYPE_CHECKING:
-    from infuse.serving.engine.engine import Engine
+    from infuse.serving.engine.interface import Readiness
     from infuse.serving.transports.security import Guard
 
 NAME: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -34,13 +34,13 @@ class Health:
     """
 
     def __init__(
-        self, engine: Engine, guard: Guard | None = None, every: float = LOOK_SECONDS
+        self, engine: Readiness, guard: Guard | None = None, every: float = LOOK_SECONDS
     ) -> None:
         self._engine = engine
         self._guard = guard if guard is not None and guard.with_tokens else None
         self._every = every
 
-    def handlers(self) -> Any:
+    def handlers(self) -> grpc.GenericRpcHandler:
         """What a server of grpc.aio takes."""
         forms = {
             "request_deserializer": _Request.FromString,
@@ -54,7 +54,7 @@ class Health:
 
     async def check(
         self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext
-    ) -> Any:
+    ) -> health_pb2.HealthCheckResponse:
         """The status of a service; NOT_FOUND for one that is not known."""
         await self._admit(request.service, context)
         status = self._status(request.service)

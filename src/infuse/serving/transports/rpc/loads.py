@@ -6,6 +6,7 @@ from typing import Final
 
 from infuse.errors import RequestError, UnsupportedRequestError
 from infuse.serving.transports.elements import MOST_PARAMETERS
+from infuse.serving.transports.rpc.requests import RepositoryRequest
 from infuse.serving.transports.rpc.schema import message, parse
 
 _Load: Final = message("RepositoryModelLoadRequest")
@@ -36,11 +37,11 @@ def read_load(data: bytes) -> tuple[str, dict[str, bytes]]:
     return config, files
 
 
-def check_repository(request: object) -> None:
+def check_repository(request: RepositoryRequest) -> None:
     """UnsupportedRequestError where a message names a repository: there is one, which has no
     name.
     """
-    if name := getattr(request, "repository_name", ""):
+    if name := request.repository_name:
         raise UnsupportedRequestError(
             f"there is one repository, which has no name such as '{name[:100]}'",
             hint="leave it out",

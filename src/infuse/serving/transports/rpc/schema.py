@@ -8,7 +8,7 @@ grpc_tools.protoc -I FOLDER --descriptor_set_out=FOLDER/open_inference.binpb ope
 from __future__ import annotations
 
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
@@ -20,7 +20,7 @@ from infuse.errors import RequestError
 SERVICE: Final = "inference.GRPCInferenceService"
 
 
-def _pool() -> Any:
+def _pool() -> descriptor_pool.DescriptorPool:
     """A pool with our file, and those of the services that are served beside it (for
     reflection).
     """
@@ -36,12 +36,15 @@ def _pool() -> Any:
 POOL: Final = _pool()
 
 
-def message(name: str) -> Any:
+def message(name: str) -> type[Message]:
     """The class of a message of the protocol."""
-    return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"inference.{name}"))
+    kind: type[Message] = message_factory.GetMessageClass(
+        POOL.FindMessageTypeByName(f"inference.{name}")
+    )
+    return kind
 
 
-def parse(kind: type[Message], data: bytes) -> Any:
+def parse(kind: type[Message], data: bytes) -> Message:
     """The message of class `kind` that `data` is; RequestError when it is none."""
     try:
         return kind.FromString(data)

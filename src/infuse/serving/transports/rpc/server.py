@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import grpc.aio
@@ -20,7 +20,7 @@ from infuse.serving.transports.security import Certificates, Guard
 from infuse.serving.transports.security.tls import Files
 
 if TYPE_CHECKING:
-    from infuse.serving.engine.engine import Engine
+    from infuse.serving.engine.interface import ServingEngine
 
 _MOST_CALLS: Final = 1024  # of one connection at once; a caller's others wait at its side
 
@@ -36,7 +36,7 @@ class GrpcServer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ServingEngine,
         config: ServerConfig,
         guard: Guard | None = None,
         *,
@@ -48,7 +48,7 @@ class GrpcServer:
         self._config = config
         self._guard = guard
         self._reuse_port = reuse_port
-        self._server: Any = None
+        self._server: grpc.aio.Server | None = None
         self._port = 0
         self.certificates: Certificates | None = None
 
@@ -84,7 +84,7 @@ class GrpcServer:
             self._server = None
 
 
-def _reflection() -> Any:
+def _reflection() -> grpc.GenericRpcHandler:
     """What tells callers of the services and their messages, as a handler."""
     services = reflection.aio.ReflectionServicer(
         (SERVICE, health.NAME, reflection.SERVICE_NAME), POOL
@@ -115,13 +115,13 @@ def _listen(server: grpc.aio.Server, listener: Listener, certificates: Certifica
         ) from error
 
 
-def _credentials(certificates: Certificates) -> Any:
+def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
     """What a port takes that shows and asks for the certificates as they are when a connection
     begins.
     """
     served = certificates.files
 
-    def renewed() -> Any:
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
         """Called by gRPC's own threads, one at a time; None: nothing is new."""
         nonlocal served
         files = certificates.files
@@ -136,7 +136,7 @@ def _credentials(certificates: Certificates) -> Any:
     )
 
 
-def _configuration(files: Files) -> Any:
+def _configuration(files: Files) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration(
         [(files.key, files.certificate)], files.client_ca
     )
