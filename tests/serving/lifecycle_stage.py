@@ -59,6 +59,9 @@ class TextVersion:
     batched = True
     threads = rows_waiting = restarts = weights_bytes = 0
     most_rows = 1
+    load_seconds = 0.0
+    instances: tuple[Any, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def __init__(
         self, name: str, number: int, config: ModelConfig, local: Any, pool: Any, **_: Any

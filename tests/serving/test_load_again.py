@@ -11,8 +11,8 @@ import pytest
 
 from infuse.errors import UnavailableError
 from infuse.serving.config import Workers
-from infuse.serving.control import models as control_models
-from infuse.serving.control.models import Failure
+from infuse.serving.control import failures as control_failures
+from infuse.serving.control.failures import Failure
 from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.engine_stage import served
@@ -38,7 +38,7 @@ def test_waits_double_up_to_a_limit() -> None:
 
 
 def test_no_room_is_waited_out_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_models, "RETRY_SECONDS", 1000.0)
+    monkeypatch.setattr(control_failures, "RETRY_SECONDS", 1000.0)
     repository = tmp_path / "models"
     write(repository, "a", models.adder(1))
 
@@ -75,7 +75,7 @@ def test_no_room_is_waited_out_in_silence(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_retry_that_fails_alike_is_not_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_models, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(control_failures, "RETRY_SECONDS", 0.0)
     write(tmp_path / "models", "a", models.adder(1))
 
     async def work(engine: Engine) -> None:

@@ -38,13 +38,13 @@ def candidates(
     A note in the report says what could not be compiled.
     """
     original: Selection = frozenset()
-    scores = {original: evaluation.reference, **control.scores}
+    scores = {original: evaluation.reference, **control.measurements.scores}
     rows = {
         selection: CandidateReport(
             "" if selection else ORIGINAL,
             score,
             _forms(control, selection),
-            control.weight_bytes(selection),
+            control.measurements.weight_bytes(selection),
             is_result=selection == result,
         )
         for selection, score in scores.items()
@@ -57,7 +57,7 @@ def candidates(
     graphs = {}
     for number in _to_be_timed(list(rows.values()), evaluation.metric.higher_is_better):
         selection = list(rows)[number]
-        graph = control.graph_of(selection)
+        graph = control.measurements.graph_of(selection)
         if _is_compiled(graph, evaluation, deadline, report):
             graphs[str(number)] = graph
     times: dict[str, float] = {}

@@ -9,25 +9,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.compression.contract import Bound, Deadline
-from infuse.compression.costs import Costs, bytes_of_layers, bytes_of_weights, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
-from infuse.compression.forms import Form, has_byte_activation
-from infuse.compression.insertion import with_forms
+from infuse.compression.forms import Form
 from infuse.compression.layers import Layer
+from infuse.compression.measurements import Measurements
 from infuse.compression.methods import Plan
 from infuse.compression.planning import Option, Selection, ladder
 from infuse.compression.report import CompressionReport
-from infuse.compression.sensitivity import SECONDS, SHARE, change, powers_of, sensitivities
 from infuse.compression.speed import Region, regions
-from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
 from infuse.profiling.progress import Progress
 
 ROUNDS = 3
 """How often layers that are slower go back to float32."""
 CHANGES_MOST = "it changes the outputs most"
-SECONDS_PER_BYTE = 1e-11
-"""What a byte of weights costs beside time: what reading it from memory takes at least."""
 
 
 class Control:
@@ -51,64 +46,24 @@ class Control:
         and has the layers of the plans. With `by_size`, forms cost their bytes, with `is_coded`
         those of their coded forms, else their seconds on this machine.
         """
-        self._is_coded = is_coded
-        self._graph, self._plans, self._evaluation = graph, plans, evaluation
-        self._memory, self._bound, self._deadline = memory, bound, deadline
-        self._report, self._progress, self._by_size = report, progress, by_size
-        self._layers = list(dict.fromkeys(layer for plan in plans for layer in plan.forms))
-        self._numbers = {layer: number for number, layer in enumerate(self._layers)}
-        self._graphs: dict[Selection, Graph] = {}
-        self.scores: dict[Selection, float] = {}
-        """What was measured, in the order of the search."""
+        self._plans, self._evaluation, self._bound = plans, evaluation, bound
+        self._deadline, self._report, self._by_size = deadline, report, by_size
+        self.measurements = Measurements(
+            graph,
+            plans,
+            evaluation,
+            memory,
+            deadline,
+            progress,
+            by_size=by_size,
+            is_coded=is_coded,
+        )
+        self._layers = self.measurements.layers
         self.sensitivity: dict[tuple[Layer, int], float] = {}
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
         self.slow: set[Layer] = set()
         """Layers that stay in float32 as it is as fast, or as small."""
-
-    def graph_of(self, selection: Selection) -> Graph:
-        """The graph in which these layers have these forms."""
-        if not selection:
-            return self._evaluation.original
-        if selection not in self._graphs:
-            chosen = dict(selection)
-            forms = {
-                layer: self._plans[chosen[layer]].forms[layer]
-                for layer in self._layers
-                if layer in chosen
-            }
-            static = [layer for layer, form in forms.items() if has_byte_activation(form)]
-            scales = {value: s for plan in self._plans for value, s in plan.between.items()}
-            values = between_layers(self._graph, static)
-            between = {value: scales[value] for value in values if value in scales}
-            self._graphs[selection] = with_forms(self._graph, forms, between)
-        return self._graphs[selection]
-
-    # -- what is measured --------------------------------------------------------------------------
-
-    def score(self, selection: Selection) -> float:
-        """The score with these layers compressed, measured once; that of a function of the user in
-        each call, since nobody knows what it does.
-        """
-        if not selection:
-            return self._evaluation.reference
-        if selection in self.scores:
-            return self.scores[selection]
-        metric = self._evaluation.metric
-        key = f"{metric.name} {self._key(selection)}"
-        score = self._memory.get(key) if metric.is_builtin else None
-        if score is None:
-            score = self._evaluation.score(self.graph_of(selection))
-            if metric.is_builtin:
-                self._memory.put(key, score)
-        self.scores[selection] = float(score)
-        return float(score)
-
-    def _key(self, selection: Selection) -> str:
-        return ",".join(
-            f"{number}:{plan}"
-            for number, plan in sorted((self._numbers[layer], plan) for layer, plan in selection)
-        )
 
     def holds(self, selection: Selection) -> bool:
         """Whether the contract holds with these layers compressed."""
@@ -116,7 +71,9 @@ class Control:
             return True
         metric = self._evaluation.metric
         reference = self._evaluation.reference
-        return self._bound.holds(reference, self.score(selection), metric.higher_is_better)
+        return self._bound.holds(
+            reference, self.measurements.score(selection), metric.higher_is_better
+        )
 
     # -- accuracy ----------------------------------------------------------------------------------
 
@@ -129,7 +86,7 @@ class Control:
         if self._bound is None:
             return self._without_contract()
         if len(self._plans) == 1:
-            everything = self._everything(0)
+            everything = self.measurements.everything(0)
             if self.holds(everything):
                 return everything
         rungs = self._ladder()
@@ -149,9 +106,6 @@ class Control:
             )
         return rungs[good] if self.holds(rungs[good]) else frozenset()
 
-    def _everything(self, plan: int) -> Selection:
-        return frozenset((layer, plan) for layer in self._plans[plan].forms)
-
     def _without_contract(self) -> Selection:
         """The cheapest form of each layer, of those that a plan gives without a contract."""
         allowed = {
@@ -167,15 +121,15 @@ class Control:
 
     def _ladder(self) -> list[Selection]:
         for number in range(len(self._plans)):
-            self.sensitivity.update(self._sensitivities(number))
+            self.sensitivity.update(self.measurements.sensitivities(number))
         return ladder(self._options(self.sensitivity))
 
     def _options(self, changes: dict[tuple[Layer, int], float]) -> dict[Layer, list[Option]]:
         """What each layer could be: float32, or a form whose change of the outputs is told."""
-        before = self._costs(frozenset(), "")
+        before = self.measurements.costs(frozenset(), "")
         offers = {layer: [Option(None, before[layer], 0.0)] for layer in self._layers}
         for number, plan in enumerate(self._plans):
-            after = self._costs(self._everything(number), str(number))
+            after = self.measurements.costs(self.measurements.everything(number), str(number))
             for layer in plan.forms:
                 if (layer, number) in changes:
                     offers[layer].append(Option(number, after[layer], changes[layer, number]))
@@ -184,78 +138,13 @@ class Control:
                 self.slow.add(layer)
         return offers
 
-    def _costs(self, selection: Selection, name: str) -> Costs:
-        """What each layer costs in the graph of a selection: kept, so that a second call goes the
-        same way.
-        """
-        kind = "bytes" if self._by_size else "seconds"
-        stored = self._memory.get(f"{kind} {name}")
-        if stored is None:
-            graph = self.graph_of(selection)
-            costs = bytes_of_layers(graph, self._layers, self._is_coded)
-            if not self._by_size:
-                feeds, threads = self._evaluation.runs[0], self._evaluation.threads
-                self._evaluation.release()
-                seconds = seconds_of_layers(graph, self._layers, feeds, threads)
-                costs = {each: seconds[each] + SECONDS_PER_BYTE * costs[each] for each in costs}
-            stored = [costs[layer] for layer in self._layers]
-            self._memory.put(f"{kind} {name}", stored)
-        return dict(zip(self._layers, stored))
-
-    def _sensitivities(self, number: int) -> dict[tuple[Layer, int], float]:
-        """How much each layer alone changes the outputs with its form of a plan."""
-        forms = self._plans[number].forms
-        if not forms:
-            return {}
-        measured_number = self._representative(number)
-        if measured_number != number:
-            return self._in_proportion(number, measured_number)
-        stored = self._memory.get(f"sensitivities {number}")
-        if stored is None:
-            exact = self._evaluation.exact
-            powers = powers_of(exact)
-            outputs = self._evaluation.outputs(self.graph_of(self._everything(number)))
-            self._evaluation.release()
-            measured, runs = sensitivities(
-                self._graph,
-                forms,
-                self._evaluation.runs,
-                [change(one, right, powers) for one, right in zip(outputs, exact)],
-                powers,
-                seconds=min(SECONDS, SHARE * self._deadline.left) / len(self._plans),
-                threads=self._evaluation.threads,
-                progress=self._progress,
-            )
-            self._evaluation.model_runs += runs
-            stored = [measured[layer] for layer in forms]
-            self._memory.put(f"sensitivities {number}", stored)
-        return {(layer, number): value for layer, value in zip(forms, stored)}
-
-    def _representative(self, number: int) -> int:
-        """The number of the plan that is measured for a plan: the middle one of its family."""
-        family = self._plans[number].family
-        members = [each for each, plan in enumerate(self._plans) if plan.family == family]
-        return members[len(members) // 2] if family else number
-
-    def _in_proportion(self, number: int, measured: int) -> dict[tuple[Layer, int], float]:
-        """Changes of a plan from those of another one of its family, by the errors of both."""
-        errors, others = self._plans[number].errors, self._plans[measured].errors
-        return {
-            (layer, number): change * errors[layer] / others[layer] if others[layer] else 0.0
-            for (layer, _), change in self._sensitivities(measured).items()
-        }
-
-    def weight_bytes(self, selection: Selection) -> int:
-        """The bytes of the weights with these layers compressed."""
-        return bytes_of_weights(self.graph_of(selection), self._is_coded and bool(selection))
-
     # -- speed -------------------------------------------------------------------------------------
 
     def faster(self, selection: Selection) -> Selection:
         """These layers without those that are slower than in float32 on this machine; none where
         the whole is no faster.
         """
-        times = self._seconds({"float32": frozenset(), "all": selection})
+        times = self.measurements.seconds({"float32": frozenset(), "all": selection})
         for number in range(ROUNDS):
             if not selection or self._deadline.is_over:
                 break
@@ -264,10 +153,10 @@ class Control:
                 break
             smaller = frozenset(each for each in selection if each[0] not in slower)
             name = f"round {number + 1}"
-            again = self._seconds({"all": selection, name: smaller})
+            again = self.measurements.seconds({"all": selection, name: smaller})
             if again[name] > again["all"] or not self.holds(smaller):
                 break
-            times = self._seconds({"float32": frozenset(), name: smaller})
+            times = self.measurements.seconds({"float32": frozenset(), name: smaller})
             times["all"] = times[name]
             self.slow |= slower
             selection = smaller
@@ -288,19 +177,14 @@ class Control:
         chosen = dict(selection)
         self._evaluation.release()
         measured = regions(
-            self.graph_of(frozenset()),
-            self.graph_of(selection),
+            self.measurements.graph_of(frozenset()),
+            self.measurements.graph_of(selection),
             [layer for layer in self._layers if layer in chosen and not layer.is_embedding],
             self._evaluation.runs[0],
             self._evaluation.threads,
         )
         self.regions.update((layer, region) for region in measured for layer in region.layers)
         return {layer for region in measured if region.is_slower for layer in region.layers}
-
-    def _seconds(self, selections: dict[str, Selection]) -> dict[str, float]:
-        return self._evaluation.seconds(
-            {name: self.graph_of(selection) for name, selection in selections.items()}
-        )
 
     # -- what is told ------------------------------------------------------------------------------
 

@@ -283,20 +283,20 @@ def _finished(
     is_coded: bool,
 ) -> Graph:
     """The graph with these layers compressed, optimized, and its report."""
-    result = settled(control.graph_of(selection), level)
+    result = settled(control.measurements.graph_of(selection), level)
     if result is evaluation.original:
         result = clone(evaluation.original)
         result.report = evaluation.original.report
-    report.score = control.score(selection)
+    report.score = control.measurements.score(selection)
     report.is_met = control.holds(selection)
     report.validations = evaluation.validations
     report.model_runs = evaluation.model_runs
     if not report.seconds:
         times = evaluation.seconds(
-            {"float32": evaluation.original, "all": control.graph_of(selection)}
+            {"float32": evaluation.original, "all": control.measurements.graph_of(selection)}
         )
         report.float_seconds, report.seconds = times["float32"], times["all"]
-    report.weight_bytes_before = control.weight_bytes(frozenset())
+    report.weight_bytes_before = control.measurements.weight_bytes(frozenset())
     report.weight_bytes = bytes_of_weights(result, is_coded and bool(selection))
     chosen = dict(selection)
     report.layers = [_layer(layer, control, chosen.get(layer), plans) for layer in layers]

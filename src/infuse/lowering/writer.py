@@ -33,6 +33,64 @@ from infuse.lowering.statements import Scratch, Statement
 from infuse.lowering.tensors import Buffer, Tensor
 
 
+class _Parameters:
+    """The parameters of a function, called by their positions, and the arguments of its call."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self.arguments: list[Argument] = []
+        self._pointers: dict[tuple[int, DType, bool, Any], str] = {}
+        self._divisors: dict[Dim, str] = {}
+
+    def add(self, letter: str, argument: Argument, kind: str, **how: Any) -> str:
+        """The name of one more parameter."""
+        name = f"{letter}{len(self.arguments)}"
+        self._function.parameters.append(Parameter(name, kind, **how))
+        self.arguments.append(argument)
+        return name
+
+    def pointer(self, tensor: Tensor, is_written: bool) -> str:
+        """The name of the pointer to a tensor, of equal ones the same."""
+        key = (id(tensor.buffer), tensor.dtype, is_written, tensor.offset)
+        if key not in self._pointers:
+            self._pointers[key] = self.add(
+                "p", tensor, "tensor", dtype=tensor.dtype, is_written=is_written
+            )
+        return self._pointers[key]
+
+    def divisor(self, size: Dim) -> str:
+        """The name of a size, of equal ones the same."""
+        if size not in self._divisors:
+            self._divisors[size] = self.add("n", size, "size")
+        return self._divisors[size]
+
+
+class _MemoryUse:
+    """The buffers that a function reads and writes, and which of them may be the same."""
+
+    def __init__(self) -> None:
+        self.reads: list[Buffer] = []
+        self.writes: list[Buffer] = []
+        self._elsewhere: set[Buffer] = set()
+        self._in_place: dict[tuple[Buffer, Buffer], None] = {}
+
+    def read(self, tensor: Tensor, targets: Sequence[Tensor]) -> None:
+        """A tensor is read, each element before that of `targets` at the same index is written."""
+        fitting = [target for target in targets if same_place(tensor, target)]
+        self._in_place.update(((target.buffer, tensor.buffer), None) for target in fitting)
+        if not fitting:
+            self._elsewhere.update(tensor.buffer.memory())
+        self.reads += tensor.buffer.memory()
+
+    def write(self, tensor: Tensor) -> None:
+        """A tensor is written."""
+        self.writes += tensor.buffer.memory()
+
+    def in_place(self) -> list[tuple[Buffer, Buffer]]:
+        """Pairs of a buffer that is written and one that is read, which may share memory."""
+        return [pair for pair in self._in_place if pair[1] not in self._elsewhere]
+
+
 class FunctionWriter:
     """Collects the statements of one function and the arguments of its call.
 
@@ -44,16 +102,11 @@ class FunctionWriter:
     ) -> None:
         self.program = program
         self.function = Function(name, is_control=control)
-        self.arguments: list[Argument] = []
-        self.reads: list[Buffer] = []
-        self.writes: list[Buffer] = []
-        self._elsewhere: set[Buffer] = set()
-        self._in_place: dict[tuple[Buffer, Buffer], None] = {}
+        self._parameters = _Parameters(self.function)
+        self._memory = _MemoryUse()
         self.nodes = tuple(nodes)
         self.checks = False
         self._scratch: list[Scratch] = []
-        self._known: dict[tuple[int, DType, bool, Any], str] = {}
-        self._divisors: dict[Dim, str] = {}
 
     def read(self, tensor: Tensor, *targets: Tensor) -> str:
         """The name of a pointer to the first element of a tensor that is read.
@@ -61,31 +114,17 @@ class FunctionWriter:
         Every element is read before the elements of `targets` at the same index are written, and
         not again afterwards.
         """
-        fitting = [target for target in targets if same_place(tensor, target)]
-        self._in_place.update(((target.buffer, tensor.buffer), None) for target in fitting)
-        if not fitting:
-            self._elsewhere.update(tensor.buffer.memory())
-        return self._pointer(tensor, False, self.reads)
+        self._memory.read(tensor, targets)
+        return self._parameters.pointer(tensor, is_written=False)
 
     def write(self, tensor: Tensor) -> str:
         """The name of a pointer to the first element of a tensor that is written."""
-        return self._pointer(tensor, True, self.writes)
+        self._memory.write(tensor)
+        return self._parameters.pointer(tensor, is_written=True)
 
-    def _pointer(self, tensor: Tensor, is_written: bool, log: list[Buffer]) -> str:
-        log += tensor.buffer.memory()
-        key = (id(tensor.buffer), tensor.dtype, is_written, tensor.offset)
-        if key not in self._known:
-            self._known[key] = self._parameter(
-                "p", tensor, "tensor", dtype=tensor.dtype, is_written=is_written
-            )
-        return self._known[key]
-
-    def _parameter(self, letter: str, argument: Argument, kind: str, **how: Any) -> str:
-        """The name of one more parameter, which is called by its place."""
-        name = f"{letter}{len(self.arguments)}"
-        self.function.parameters.append(Parameter(name, kind, **how))
-        self.arguments.append(argument)
-        return name
+    def changes(self, buffers: Iterable[Buffer]) -> None:
+        """State that what the function runs writes these buffers."""
+        self._memory.writes += buffers
 
     def number(self, size: Dim) -> str:
         """The name of a parameter that carries a size.
@@ -93,17 +132,13 @@ class FunctionWriter:
         Sizes as parameters let layers that differ only in them share one compiled function; where a
         constant size makes the code faster, it stands in the body instead (`Size`).
         """
-        return self._parameter("n", size, "size")
+        return self._parameters.add("n", size, "size")
 
     def divisor(self, size: Dim) -> int | str:
         """A size by which the body divides: itself where it is a number, else the name of a
         parameter, of equal sizes the same.
         """
-        if isinstance(size, int):
-            return size
-        if size not in self._divisors:
-            self._divisors[size] = self.number(size)
-        return self._divisors[size]
+        return size if isinstance(size, int) else self._parameters.divisor(size)
 
     def value(self, number: float, dtype: DType) -> str:
         """The name of a parameter that carries a number of a formula.
@@ -111,7 +146,7 @@ class FunctionWriter:
         Layers that differ only in such numbers, as the scales of quantized ones, share one compiled
         function.
         """
-        return self._parameter("v", Number(number, dtype), "number", dtype=dtype)
+        return self._parameters.add("v", Number(number, dtype), "number", dtype=dtype)
 
     def numbers(self, *sizes: Dim) -> str:
         """Several sizes, separated by commas."""
@@ -129,14 +164,14 @@ class FunctionWriter:
 
     def sizes(self, sizes: KernelSizes) -> str:
         """The name of a parameter that carries the sizes of a kernel call."""
-        return self._parameter("sizes", sizes, "sizes", sizes=type(sizes))
+        return self._parameters.add("sizes", sizes, "sizes", sizes=type(sizes))
 
     def resolves(self, symbol: str) -> str:
         """The name of a pointer to a size that the function finds out; the size is known from here
         on.
         """
         self.program.late_sizes.append(symbol)
-        return self._parameter("s", SizeResult(symbol), "found size")
+        return self._parameters.add("s", SizeResult(symbol), "found size")
 
     def text(self, *lines: str) -> None:
         """Add what was printed of formulas."""
@@ -277,16 +312,15 @@ class FunctionWriter:
 
     def finish(self, label: str) -> Step:
         """Append the step to the program."""
-        in_place = [pair for pair in self._in_place if pair[1] not in self._elsewhere]
         names = tuple(node.name for node in self.nodes)
         step = Step(
             self.function,
-            self.arguments,
-            self.reads,
-            self.writes,
+            self._parameters.arguments,
+            self._memory.reads,
+            self._memory.writes,
             names,
             label,
-            in_place,
+            self._memory.in_place(),
             self.checks,
         )
         step.scratch, step.sources = self._scratch, self.nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -14,6 +14,24 @@ from infuse.dtypes import DType, by_numpy
 from infuse.ir.graph import Value
 from infuse.ir.registry import make_operator
 from infuse.tracing.importer import Importer
+
+
+def _operator(kind: str) -> Callable[[Tensor, Any], Tensor]:
+    """An operator of Python that is one of ONNX."""
+
+    def applied(self: Tensor, other: Any) -> Tensor:
+        return self.call(kind, other)
+
+    return applied
+
+
+def _swapped(kind: str) -> Callable[[Tensor, Any], Tensor]:
+    """The same with the operands the other way round."""
+
+    def applied(self: Tensor, other: Any) -> Tensor:
+        return Tensor(self.g, self.g(kind, self.operand(other), self.value))
+
+    return applied
 
 
 class Tensor:
@@ -67,61 +85,24 @@ class Tensor:
         """A constant of this element type."""
         return Tensor(self.g, self.g.constant(np.asarray(elements), dtype=dtype))
 
-    def _swapped(self, kind: str, other: Any) -> Tensor:
-        left = self.operand(other)
-        return Tensor(self.g, self.g(kind, left, self.value))
-
-    def __add__(self, other: Any) -> Tensor:
-        return self.call("Add", other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Tensor:
-        return self.call("Sub", other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return self._swapped("Sub", other)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return self.call("Mul", other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self.call("Div", other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return self._swapped("Div", other)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return self.call("Pow", other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return self._swapped("Pow", other)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return self.call("MatMul", other)
+    __add__ = __radd__ = _operator("Add")
+    __sub__ = _operator("Sub")
+    __rsub__ = _swapped("Sub")
+    __mul__ = __rmul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __rtruediv__ = _swapped("Div")
+    __pow__ = _operator("Pow")
+    __rpow__ = _swapped("Pow")
+    __matmul__ = _operator("MatMul")
+    __lt__ = _operator("Less")
+    __le__ = _operator("LessOrEqual")
+    __gt__ = _operator("Greater")
+    __ge__ = _operator("GreaterOrEqual")
+    __and__ = _operator("And")
+    __or__ = _operator("Or")
 
     def __neg__(self) -> Tensor:
         return self.call("Neg")
-
-    def __lt__(self, other: Any) -> Tensor:
-        return self.call("Less", other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return self.call("LessOrEqual", other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return self.call("Greater", other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return self.call("GreaterOrEqual", other)
-
-    def __and__(self, other: Any) -> Tensor:
-        return self.call("And", other)
-
-    def __or__(self, other: Any) -> Tensor:
-        return self.call("Or", other)
 
     def __invert__(self) -> Tensor:
         return self.call("Not")

@@ -10,9 +10,10 @@ from dataclasses import replace
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.evaluation import Evaluation
 from infuse.compression.lessons import Lessons
-from infuse.compression.pruning.candidates import Candidate, Candidates
+from infuse.compression.pruning.candidates import Candidates
 from infuse.compression.pruning.lineage import Lineage
 from infuse.compression.pruning.links import Ints
+from infuse.compression.pruning.narrowing import Candidate
 from infuse.compression.pruning.widths import macs_of
 from infuse.compression.report import BlockReport, LayerReport, PruningReport
 from infuse.compression.tuning import TuneOptions, TuningReport, tune

@@ -80,7 +80,7 @@ class _Results:
             - self.available_sizes
         )
         self.low.program.late_sizes += sorted(late)
-        f.writes += [t.buffer for t in self.tensors]
+        f.changes([t.buffer for t in self.tensors])
         f.finish(f"{self.node.kind} {self.node.name}".strip())
         self.low.tensors.update(zip(self.node.outputs, self.tensors))
 

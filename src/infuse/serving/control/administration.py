@@ -150,11 +150,7 @@ class Administration:
         other model calls.
         """
         called = {
-            other: {
-                part
-                for version in model.versions.values()
-                for part in getattr(version, "parts", ())
-            }
+            other: {part for version in model.versions.values() for part in version.parts}
             for other, model in self._catalog.models.items()
         }
         leaving = [name]
@@ -201,7 +197,7 @@ async def _holding(
     model.traffic.rollouts.eligibility.hold(numbers)
     try:
         if numbers:
-            model.retry(numbers)
+            model.failures.forget(numbers)
             await model.reconcile(stable)
         for number in numbers:
             if number not in model.loaded():

@@ -236,7 +236,7 @@ class Catalog:
         """What models, or pipelines alone, failed for may have passed."""
         for model in self.models.values():
             if model.config.pipeline is not None or not pipelines:
-                model.retry_soon()
+                model.failures.retry_soon()
 
     def _loaded_versions(self) -> frozenset[tuple[str, int]]:
         return frozenset((version.name, version.number) for version in self.versions())

@@ -6,21 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from infuse.errors import ConfigurationError, InfuseError, RepositoryError, UnavailableError
+from infuse.serving.control.failures import Failure, Failures
 from infuse.serving.control.model_config import ModelConfig, VersionPolicy
 from infuse.serving.control.repository import ModelFiles
 from infuse.serving.control.rollout import Traffic
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.version import Version
 from infuse.serving.messages import InferRequest
-from infuse.serving.tuning import RETRY_SECONDS
 
 _log = logging.getLogger("infuse.serving")
 
@@ -36,28 +34,6 @@ _TRAFFIC: Final = (
     "load_order",
     "objectives",
 )
-
-_MOST_WAIT: Final = 300.0  # seconds before a version that failed for a passing reason is tried
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A version that could not be loaded, as it was when that was tried: `tries` times by now, and
-    where that may pass (`transient`), not `again` before a time of `time.monotonic`.
-    """
-
-    key: str
-    reason: str
-    transient: bool
-    tries: int = 1
-    again: float = 0.0
-
-    def after(self, last: Failure | None) -> Failure:
-        """The same, where `last` was the failure before it: the wait doubles."""
-        tries = last.tries + 1 if last is not None and last.key == self.key else 1
-        wait = min(RETRY_SECONDS * 2.0 ** min(tries - 1, 32), _MOST_WAIT)
-        return replace(self, tries=tries, again=time.monotonic() + wait)
-
 
 Loader = Callable[["ServedModel", int], Awaitable[Version]]
 
@@ -80,7 +56,7 @@ class ServedModel:
         self.versions: dict[int, Version] = {}
         self.loading: dict[int, str] = {}  # keys by version
         self.leaving: dict[int, Version] = {}
-        self.failures: dict[int, Failure] = {}
+        self.failures = Failures()
         self.override: ModelFiles | None = None
         self.lock = asyncio.Lock()
         self.traffic = Traffic(
@@ -181,7 +157,7 @@ class ServedModel:
         """
         async with self.lock:
             if force:
-                self.failures.clear()
+                self.failures.forget(tuple(self.failures))
             targets = self.targets(stable)
             missing = [
                 number for number, key in sorted(targets.items()) if self._keys.get(number) != key
@@ -194,21 +170,6 @@ class ServedModel:
             await self._unload([number for number in self.versions if number not in targets])
             self._initial = self._initial and not self.versions
             self.served = self.served and self.requested
-
-    def retry(self, numbers: Collection[int]) -> None:
-        """Try these versions again at the next `reconcile`, whatever they failed for."""
-        self.failures = {
-            number: failure for number, failure in self.failures.items() if number not in numbers
-        }
-
-    def retry_soon(self) -> None:
-        """Try again, at the next `reconcile`, what failed for a passing reason: it may have
-        passed.
-        """
-        self.failures = {
-            number: replace(failure, again=0.0) if failure.transient else failure
-            for number, failure in self.failures.items()
-        }
 
     def states(self) -> Iterable[tuple[int, str, str]]:
         """(version, state, reason) of every version, loaded or not."""
@@ -257,12 +218,10 @@ class ServedModel:
         return f"{files} {msgspec.json.encode(plain, order='sorted').decode()}"
 
     def _failed(self, number: int) -> bool:
-        failure = self.failures.get(number)
         return (
-            failure is not None
+            number in self.failures
             and number in self.files.versions
-            and (not failure.transient or time.monotonic() < failure.again)
-            and failure.key == self._key(number)
+            and self.failures.is_final(number, self._key(number))
         )
 
     async def _bring(self, number: int, key: str) -> None:
@@ -271,8 +230,10 @@ class ServedModel:
         try:
             version = await self._load(self, number)
         except InfuseError as error:
-            transient = isinstance(error, RepositoryError | UnavailableError) and getattr(
-                error, "transient", True
+            transient = (
+                error.transient
+                if isinstance(error, RepositoryError)
+                else isinstance(error, UnavailableError)
             )
             self._note_failure(number, Failure(key, str(error), transient))
             return
@@ -280,32 +241,27 @@ class ServedModel:
             Exception
         ) as error:  # a fault of ours, or of the system, must not keep other models from loading
             failure = Failure(key, f"internal error ({type(error).__name__}: {error})", True)
-            if self._is_news(number, failure):
+            if self.failures.is_news(number, failure):
                 _log.exception("model %r, version %d cannot be loaded", self.name, number)
             self._note_failure(number, failure)
             return
         finally:
             self.loading.pop(number, None)
-        self.failures.pop(number, None)
+        self.failures.forget((number,))
         old = self.versions.get(number)
         self.versions[number] = version
         self.served = True
         self._keys[number] = key
         self.traffic.version_arrived(number, fingerprint, self._initial)
-        seconds = round(getattr(version, "load_seconds", 0.0), 3)
+        seconds = round(version.load_seconds, 3)
         self._journal.emit("loaded", model=self.name, version=number, seconds=seconds)
         if old is not None:
             await old.unload("it was replaced")
             self._ended(old)
 
-    def _is_news(self, number: int, failure: Failure) -> bool:
-        """Whether a version has not failed like that the last time."""
-        last = self.failures.get(number)
-        return last is None or (last.key, last.reason) != (failure.key, failure.reason)
-
     def _note_failure(self, number: int, failure: Failure) -> None:
-        is_news = self._is_news(number, failure)
-        self.failures[number] = failure.after(self.failures.get(number))
+        is_news = self.failures.is_news(number, failure)
+        self.failures.add(number, failure)
         self.traffic.rollouts.failed(number, failure.reason)
         if is_news:
             self._journal.emit(

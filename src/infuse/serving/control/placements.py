@@ -45,7 +45,7 @@ def describe(pool: WorkerPool, versions: Iterable[Version]) -> PlacementDescript
 
 
 def _instances(version: Version) -> list[dict[str, JSON]]:
-    replicas = list(getattr(version, "instances", ()))
+    replicas = list(version.instances)
     rates = [_recent(replica)[0] for replica in replicas]
     total = sum(rates)
     throughput = version.statistics.recent().throughput

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from infuse.runtime.session import Array
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
 from infuse.serving.control.telemetry.views import VersionView
 from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
+from infuse.serving.workers.replicas import Replica
 
 
 class Version(VersionView, Protocol):
@@ -42,6 +44,20 @@ class Version(VersionView, Protocol):
     @property
     def times(self) -> Mapping[int, float]:
         """Measured seconds by rows of a batch."""
+        ...
+
+    @property
+    def instances(self) -> Sequence[Replica]:
+        """Its replicas in workers; none where it runs in this process."""
+        ...
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The models that it calls."""
+        ...
+
+    def receive_buffer(self, size: int) -> Array | None:
+        """Memory for so many bytes of a request to come; None: there is none."""
         ...
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:

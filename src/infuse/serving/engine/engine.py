@@ -208,11 +208,9 @@ class Engine:
         """
         served = self.models.get(model)
         try:
-            at = served.version(version) if served is not None else None
-            receive_buffer = getattr(at, "receive_buffer", None)
+            return served.version(version).receive_buffer(size) if served is not None else None
         except InfuseError:
             return None
-        return receive_buffer(size) if receive_buffer is not None else None
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request; its timeline and all observers tell how it went. Raises InfuseError

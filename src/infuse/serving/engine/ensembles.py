@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from infuse.errors import ConfigurationError, UnavailableError
+from infuse.runtime.session import Array
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
@@ -18,6 +19,7 @@ from infuse.serving.engine.pipelines import PipelineRunner
 from infuse.serving.engine.pipelines.plan import Metadata
 from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
 from infuse.serving.tuning import WAIT_SECONDS
+from infuse.serving.workers.replicas import Replica
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
 
@@ -56,6 +58,7 @@ class PipelineVersion:
         self.running = 0
         self.runner = PipelineRunner(name, config.pipeline, call, models, folders=folders)
         self.replicas: Mapping[str, int] = {}
+        self.instances: Sequence[Replica] = ()
         self.threads = self.rows_waiting = self.restarts = self.weights_bytes = 0
         self.most_rows = 1
         self.batching_obstacle = ""
@@ -76,6 +79,10 @@ class PipelineVersion:
     def parts(self) -> frozenset[str]:
         """The models that its steps call."""
         return self.runner.models
+
+    def receive_buffer(self, size: int) -> Array | None:
+        """None: its inputs go to other models."""
+        return None
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
         """The outputs of the pipeline; as many rows in a batch as one. Labels that it has not are

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from infuse.errors import InputError, ModelFailureError, UnavailableError
+from infuse.runtime.session import Array
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.batching.batcher import Batcher
@@ -18,6 +23,7 @@ from infuse.serving.engine.executor_admission import ExecutorAdmission
 from infuse.serving.engine.replica_layout import Deployment
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.tuner import Tuner, WarmupReport
+from infuse.serving.messages import InferRequest, Tensor
 from infuse.serving.tuning import LOSS_SECONDS
 from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.need import Need
@@ -88,6 +94,38 @@ class Execution:
             if replica.executor is not None:
                 self._admission.admit(replica.executor)
         await self._admission.settled()
+
+    async def infer(self, request: InferRequest, batcher: Batcher) -> tuple[list[Tensor], int]:
+        """The outputs that a request asks for, and the rows of the batch that it ran in. Raises
+        InfuseError leaves.
+        """
+        if not batcher.places.executors and (reason := self.hopeless()):
+            raise UnavailableError(reason, where=self._where)
+        checker = self.checker
+        arrays = checker.arrays(request)
+        numbers = checker.requested_outputs(request)
+        key, lengths = checker.key(arrays)
+        rows = arrays[0].shape[0] if checker.batch else 1
+        limit = self._config.batching.max_size
+        if checker.batch and limit and rows > limit:
+            raise InputError(
+                f"the batch has {rows} rows, and max_size is {limit}", where=self._where
+            )
+        loop = asyncio.get_running_loop()
+        entry = Entry(request, arrays, rows, key if rows else None, numbers, loop.create_future())
+        entry.lengths = lengths
+        deadline = request.deadline
+        if deadline is not None:
+            deadline += loop.time() - time.monotonic()
+        batcher.submit(entry, deadline)
+        try:
+            results = await entry.future
+        except asyncio.CancelledError:
+            batcher.cancel(entry)
+            raise
+        if self._config.finite:
+            _require_finite(results, self._where)
+        return checker.tensors(numbers, results), entry.batch_rows
 
     async def close(self) -> None:
         """End all replicas."""
@@ -162,3 +200,9 @@ class Execution:
                 now - result.ended,
                 reason,
             )
+
+
+def _require_finite(arrays: Sequence[Array], where: str) -> None:
+    for array in arrays:
+        if array.dtype != object and not np.all(np.isfinite(array)):
+            raise ModelFailureError("the model gave a number that is not finite", where=where)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from infuse.errors import InputError, ModelFailureError, UnavailableError
+from infuse.errors import UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.batching.batcher import Batcher
-from infuse.serving.engine.batching.queue import Entry
-from infuse.serving.engine.batching.together import Together
-from infuse.serving.engine.compiled import compiled
-from infuse.serving.engine.declared import Declared
+from infuse.serving.engine.compiled import Interface, compiled
 from infuse.serving.engine.execution import Execution
 from infuse.serving.engine.signature import Checker
 from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
@@ -61,7 +55,7 @@ class ServedVersion:
         self.build_seconds = 0.0
         self.statistics = VersionStatistics(name, number)
         self.signature: Signature | None = None
-        self.together = Together()
+        self._interface: Interface | None = None
         self.labels = labels or Labels()
         self.retained_files: tuple[LocalVersion, ...] = (local,)
         self._on_failure = on_failure
@@ -128,15 +122,8 @@ class ServedVersion:
         )
         self.build_seconds = self.signature.seconds
         self.labels.check([spec.name for spec in self.signature.outputs])
-        inputs, outputs = self.signature.inputs, self.signature.outputs
-        declared = Declared(config, inputs, outputs)
-        checker = Checker(inputs, outputs, self.signature.symbols, config.batching.pad, declared)
-        self.together = Together.of(config.batching, self.signature.mixes)
-        if checker.batch and self.together.unproven:
-            self.notes.append(
-                f"requests run one by one: {self.together.reason} (batching.independent_rows in "
-                "its configuration states that they are)"
-            )
+        self._interface = interface = Interface.of(self.signature, config)
+        self.notes += interface.notes
         threads = self._pool.threads(config.threads, config.replicas)
         if config.threads > threads:
             self.notes.append(
@@ -149,8 +136,8 @@ class ServedVersion:
             self._pool,
             need,
             config,
-            checker,
-            self.together,
+            interface.checker,
+            interface.together,
             self._assets or self.local.folder,
             self.where,
             self.statistics,
@@ -169,40 +156,18 @@ class ServedVersion:
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
         """The answer, and the rows of the batch that it ran in. Raises InfuseError leaves."""
-        execution, batcher = self._execution, self._batcher
-        if execution is None or batcher is None or self.state not in ("READY", "UNLOADING"):
+        execution = self._execution
+        if (
+            execution is None
+            or execution.batcher is None
+            or self.state not in ("READY", "UNLOADING")
+        ):
             raise UnavailableError(
                 "it does not serve now", where=self.where, hint=self.reason or None
             )
-        if not batcher.places.executors and (reason := execution.hopeless()):
-            raise UnavailableError(reason, where=self.where)
-        checker = execution.checker
-        arrays = checker.arrays(request)
-        numbers = checker.requested_outputs(request)
-        key, lengths = checker.key(arrays)
-        rows = arrays[0].shape[0] if checker.batch else 1
-        limit = self.config.batching.max_size
-        if checker.batch and limit and rows > limit:
-            raise InputError(
-                f"the batch has {rows} rows, and max_size is {limit}", where=self.where
-            )
-        loop = asyncio.get_running_loop()
-        entry = Entry(request, arrays, rows, key if rows else None, numbers, loop.create_future())
-        entry.lengths = lengths
-        deadline = request.deadline
-        if deadline is not None:
-            deadline += loop.time() - time.monotonic()
-        batcher.submit(entry, deadline)
-        try:
-            results = await entry.future
-        except asyncio.CancelledError:
-            batcher.cancel(entry)
-            raise
-        if self.config.finite:
-            _require_finite(results, self.where)
-        outputs = checker.tensors(numbers, results)
+        outputs, rows = await execution.infer(request, execution.batcher)
         self.labels.put(outputs)
-        return InferResponse(self.name, str(self.number), request.id, outputs), entry.batch_rows
+        return InferResponse(self.name, str(self.number), request.id, outputs), rows
 
     # -- seeing ------------------------------------------------------------------------------------
 
@@ -210,6 +175,11 @@ class ServedVersion:
     def instances(self) -> Sequence[Replica]:
         """Its replicas."""
         return self._execution.instances if self._execution is not None else ()
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The models that it calls: none."""
+        return ()
 
     @property
     def replicas(self) -> Mapping[str, int]:
@@ -297,17 +267,9 @@ class ServedVersion:
     @property
     def batching_obstacle(self) -> str:
         """Why requests are not put together; "" where they may be."""
-        if self._checker is not None and not self._checker.batch:
-            return "inputs and outputs have no free first dimension in common"
-        return self.together.reason
+        return self._interface.obstacle if self._interface is not None else ""
 
     @property
     def batched(self) -> bool:
         """Whether its first dimension is one of requests."""
         return bool(self._checker and self._checker.batch)
-
-
-def _require_finite(arrays: Sequence[Array], where: str) -> None:
-    for array in arrays:
-        if array.dtype != object and not np.all(np.isfinite(array)):
-            raise ModelFailureError("the model gave a number that is not finite", where=where)

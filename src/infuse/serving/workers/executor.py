@@ -126,7 +126,7 @@ class LocalExecutor:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._busy = self._hung = 0
         self._closed = False
-        self.weights_bytes = int(getattr(self._runner.model, "weights_bytes", 0))
+        self.weights_bytes = self._runner.model.weights_bytes
         threading.Thread(target=self._serve, daemon=True, name=name).start()
 
     @property

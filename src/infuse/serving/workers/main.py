@@ -142,7 +142,7 @@ def serve(control: socket.socket) -> None:
             )
             continue
         instance.start()
-        weights = int(getattr(instance.runner.model, "weights_bytes", 0))
+        weights = instance.runner.model.weights_bytes
         control.send(wire.encode(wire.Started(order.instance, "", weights, before)))
 
 

@@ -20,8 +20,6 @@ from infuse.serving.workers.wire import Where
 _ALIGNMENT: Final = 64
 _PAGE: Final = 1 << 16
 # <linux/fcntl.h>; a peer that shrinks the memory would end the other one by SIGBUS.
-_ADD_SEALS: Final = getattr(fcntl, "F_ADD_SEALS", 1033)
-_SEAL_SHRINK: Final = getattr(fcntl, "F_SEAL_SHRINK", 2)
 
 
 def aligned(size: int) -> int:
@@ -54,7 +52,7 @@ class Slot:
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
             descriptor = os.memfd_create("infuse-slot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            fcntl.fcntl(descriptor, _ADD_SEALS, _SEAL_SHRINK)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         self.descriptor = descriptor
         self.size = 0
         self._map: mmap.mmap | None = None

@@ -225,7 +225,9 @@ class WorkerPool:
         worker = executor.worker
         numbers = {number for number in worker.instances if number != executor.number}
         others = sum(
-            r.own_bytes for r in self.replicas if getattr(r.executor, "number", 0) in numbers
+            r.own_bytes
+            for r in self.replicas
+            if isinstance(r.executor, ProcessExecutor) and r.executor.number in numbers
         )
         return (
             max(0, self.memory()[worker.name].own - worker.base_bytes - others)

@@ -10,8 +10,9 @@ from infuse.serving.control.rollout.eligibility import Eligibility
 from infuse.serving.control.rollout.events import Event, EventLog
 from infuse.serving.control.rollout.routing import Routing
 from infuse.serving.control.rollout.signatures import Signatures
-from infuse.serving.control.rollout.snapshot import Record, State
+from infuse.serving.control.rollout.snapshot import Record
 from infuse.serving.control.rollout.trial import Trial, check_canary
+from infuse.serving.control.rollout.trials import Trials
 from infuse.serving.control.rollout.windows import Tally
 
 
@@ -29,20 +30,26 @@ class Rollouts:
         wall: Callable[[], float],
         signatures: Signatures,
     ) -> None:
-        self._routing, self._recent, self._events = routing, recent, events
-        self._clock, self._wall = clock, wall
+        self._routing, self._events, self._clock = routing, events, clock
         self._signatures = signatures
         self.eligibility = Eligibility(routing)
-        self.last: Trial | None = None
-        self.active: Trial | None = None  # `last` while it runs or is paused
+        self._trials = Trials(routing, self.eligibility, recent, events, clock, wall)
         self._ticked = clock()
+
+    @property
+    def last(self) -> Trial | None:
+        """The latest rollout."""
+        return self._trials.last
+
+    @property
+    def active(self) -> Trial | None:
+        """The latest rollout while it runs or is paused."""
+        return self._trials.active
 
     @property
     def share(self) -> float:
         """The part of the traffic that the last rollout's version has by it."""
-        if self.active is not None:
-            return self.active.share
-        return 1.0 if self.last is not None and self.last.record.state == "promoted" else 0.0
+        return self._trials.share
 
     def serving(self, loaded: Collection[int]) -> int:
         """The version that serves of those that are loaded, where no split and no rollout says
@@ -74,13 +81,13 @@ class Rollouts:
                 where=self._routing.where,
                 hint="canary.new_signature: true starts it all the same",
             )
-        self._begin(version, origin, canary, "asked for")
+        self._trials.begin(version, origin, canary, "asked for")
 
     def promote(self, reason: str = "asked for") -> None:
         """Give the version all traffic; UnavailableError if it is not loaded."""
-        record = self._demand("running", "paused").record
+        record = self._trials.demand("running", "paused").record
         self._routing.require_loaded(record.version)
-        self._end(record, "promoted", reason)
+        self._trials.end(record, "promoted", reason)
         self._routing.current.split = {}
         later = [
             number for number in self._routing.loaded() if number not in self.eligibility.refused
@@ -92,7 +99,7 @@ class Rollouts:
         """Take the traffic back; without a running rollout, from the version that serves."""
         if self.active is not None:
             record = self.active.record
-            self._end(record, "rolled_back", reason)
+            self._trials.end(record, "rolled_back", reason)
             self._refuse(record.version, reason)
             return
         previous = self.previous()
@@ -104,10 +111,10 @@ class Rollouts:
         for number in previous:
             self._routing.require_loaded(number)
         serving = self.serving(self._routing.loaded())
-        promoted = self._promoted(serving)
+        promoted = self._trials.promoted(serving)
         if promoted is not None:
             self._routing.current.split = dict(promoted.split)
-            self._end(promoted, "rolled_back", reason)
+            self._trials.end(promoted, "rolled_back", reason)
         if not self._routing.current.split:
             self.eligibility.settle(max(previous))
         self._refuse(serving, reason)
@@ -124,7 +131,7 @@ class Rollouts:
             serving = self.serving(self._routing.loaded())
         except UnavailableError:
             return ()
-        promoted = self._promoted(serving)
+        promoted = self._trials.promoted(serving)
         if promoted is not None:
             return promoted.origin
         before = [
@@ -136,11 +143,11 @@ class Rollouts:
 
     def pause(self) -> None:
         """Hold the running rollout."""
-        self._switch("running", "paused", "paused")
+        self._trials.switch("running", "paused", "paused")
 
     def resume(self) -> None:
         """Let a paused one go on."""
-        self._switch("paused", "running", "resumed")
+        self._trials.switch("paused", "running", "resumed")
 
     # --------------------------------------------------------------------------------- what happens
 
@@ -157,7 +164,7 @@ class Rollouts:
             if reason := self._unlike(number, record.origin, record.canary):
                 self.rollback(reason)
             else:
-                self._begin(number, record.origin, record.canary, "its files have changed")
+                self._trials.begin(number, record.origin, record.canary, "its files have changed")
         elif initial or number in self.eligibility.held:
             return
         elif record is None:
@@ -193,8 +200,7 @@ class Rollouts:
 
     def restore(self, record: Record | None) -> None:
         """Go on with a rollout, or remember the last one."""
-        self.last = None if record is None else Trial(record, Tally(), self._clock)
-        self.active = self.last if record is not None and record.active else None
+        self._trials.restore(record)
         self._ticked = self._clock()
 
     def _drive(self, trial: Trial, passed: float) -> None:
@@ -227,7 +233,7 @@ class Rollouts:
             if reason := self._unlike(number, origin, canary):
                 self._hold(number, origin, reason)
             else:
-                self._begin(number, origin, canary, "it has come")
+                self._trials.begin(number, origin, canary, "it has come")
         else:
             self.eligibility.settle(None)
 
@@ -237,20 +243,6 @@ class Rollouts:
             return tuple(number for number, _ in self.eligibility.weights(without=version))
         serving = self.serving(self._routing.loaded() if loaded is None else loaded)
         return (serving,) if serving != version else ()
-
-    def _begin(self, version: int, origin: tuple[int, ...], canary: Canary, reason: str) -> None:
-        now = self._wall()
-        split = dict(self._routing.current.split)
-        record = Record(
-            version=version, origin=origin, canary=canary, split=split, started=now, since=now
-        )
-        self.eligibility.accept(version)
-        if self.eligibility.waiting == version:
-            self.eligibility.wait(None)
-        if not split:
-            self.eligibility.settle(max(origin))
-        self.last = self.active = Trial(record, self._recent(origin), self._clock)
-        self._events.tell("rollout_started", version, reason, self.share)
 
     def _unlike(self, version: int, origin: Collection[int], canary: Canary) -> str:
         """Why a version must not get the callers of others, unless `canary` says that it may."""
@@ -263,29 +255,6 @@ class Rollouts:
         self.eligibility.refuse(version, reason)
         self._events.tell("held", version, reason)
 
-    def _end(self, record: Record, state: State, reason: str) -> None:
-        record.state, record.reason, record.since = state, reason, self._wall()
-        self.active = None
-
     def _refuse(self, version: int, reason: str) -> None:
         self.eligibility.refuse(version, reason)
         self._events.tell("rolled_back", version, reason)
-
-    def _switch(self, before: State, after: State, kind: str) -> None:
-        record = self._demand(before).record
-        record.state, record.since = after, self._wall()
-        self._events.tell(kind, record.version, "", self.share)
-
-    def _demand(self, *states: str) -> Trial:
-        if self.active is None or self.active.record.state not in states:
-            raise OptionError(f"no rollout is {' or '.join(states)}", where=self._routing.where)
-        return self.active
-
-    def _promoted(self, serving: int) -> Record | None:
-        """The record of the last rollout if the version that serves does so by it."""
-        record = self.last.record if self.last is not None else None
-        return (
-            record
-            if record is not None and record.state == "promoted" and record.version == serving
-            else None
-        )

@@ -275,11 +275,9 @@ class Batcher:
                 else:
                     self._queue.push_front(entry)
             elif lost:
-                what = f"its worker was lost {entry.tries + 1} times while it ran"
-                self._answers.fail(
-                    entry,
-                    ModelFailureError(f"{what}: {getattr(error, 'what', error)}", where=self.name),
-                )
+                lost_by = error.what if isinstance(error, InfuseError) else error
+                what = f"its worker was lost {entry.tries + 1} times while it ran: {lost_by}"
+                self._answers.fail(entry, ModelFailureError(what, where=self.name))
             else:
                 self._answers.fail(entry, error)
 

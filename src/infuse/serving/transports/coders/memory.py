@@ -17,8 +17,6 @@ Place = tuple[int, int]
 """Where bytes lie: offset and length."""
 _ALIGNMENT: Final = 64
 # <linux/fcntl.h>; a peer that shrinks the memory would end the other one by SIGBUS.
-_ADD_SEALS: Final = getattr(fcntl, "F_ADD_SEALS", 1033)
-_SEAL_SHRINK: Final = getattr(fcntl, "F_SEAL_SHRINK", 2)
 
 
 class Memory:
@@ -32,7 +30,7 @@ class Memory:
                 descriptor = os.memfd_create(
                     "infuse-message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
                 )
-                fcntl.fcntl(descriptor, _ADD_SEALS, _SEAL_SHRINK)
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         except OSError as error:
             raise RuntimeFailure(f"there is no memory to share with a process: {error}") from error
         self.descriptor = descriptor

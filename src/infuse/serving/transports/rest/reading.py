@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import httptools
 import numpy as np
@@ -41,6 +41,14 @@ Lend = Callable[[Scope, int], Array | None]
 """Memory for so many bytes of the body of a request; None: there is none of its own for it."""
 
 
+@runtime_checkable
+class Lender(Protocol):
+    """An application that lends memory for bodies."""
+
+    def receive_buffer(self, scope: Scope, size: int) -> Array | None:
+        """As `Lend`."""
+
+
 class Requests(Protocol):
     """Who is told of requests."""
 
@@ -49,6 +57,147 @@ class Requests(Protocol):
 
     def completed(self, body: Buffer) -> None:
         """The body of the request that was opened is there."""
+
+
+class _Head:
+    """The head of a request, as a parser reads it. `expects`: the caller waits for 100 Continue."""
+
+    __slots__ = ("_single", "_url", "expects", "headers")
+
+    def __init__(self) -> None:
+        self._url = b""
+        self._single: dict[bytes, bytes] = {}
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.expects = False
+
+    def add_url(self, url: bytes) -> None:
+        """Part of the request's target."""
+        self._url += url
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """A header. Refusal for the second of which there is to be one."""
+        name = name.lower()
+        if name in _SINGLE:
+            if name in self._single:
+                raise Refusal(400, f"the header {name.decode()} is there twice")
+            self._single[name] = value
+        elif name == b"expect":
+            self.expects = value.lower() == b"100-continue"
+        self.headers.append((name, value))
+
+    def scope(self, base: Scope, method: str, version: str) -> Scope:
+        """What ASGI has of a request; Refusal where the head is none that is taken."""
+        scope = base.copy()
+        scope["method"] = method
+        scope["http_version"] = version
+        scope["headers"] = self.headers
+        self._read_target(scope)
+        if version == "1.1" and b"host" not in self._single:
+            raise Refusal(400, "the header host is missing")
+        return scope
+
+    def _read_target(self, scope: Scope) -> None:
+        target = self._url
+        try:
+            if target[:1] == b"/" and b"#" not in target:
+                path, _, query = target.partition(b"?")
+            else:
+                url = httptools.parse_url(target)
+                path, query = url.path or b"", url.query or b""
+            text = path.decode("ascii")
+        except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
+            text = ""
+        if not text:
+            raise Refusal(400, "the request's target is not a path")
+        scope["path"] = urllib.parse.unquote(text) if "%" in text else text
+        scope["raw_path"] = path
+        scope["query_string"] = query
+
+    @property
+    def length(self) -> int | None:
+        """How long the body is, as it is announced; None where it is not."""
+        text = self._single.get(_LENGTH)
+        return None if text is None else int(text)
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return any(name == b"transfer-encoding" for name, _ in self.headers)
+
+    @property
+    def json_length(self) -> int | None:
+        """How long the JSON before the tensors of the body is; None where that is not said."""
+        text = self._single.get(_JSON_LENGTH, b"")
+        if not text.isdigit():
+            return None
+        return int(text) if len(text) < 10 else 0
+
+
+class _Body:
+    """The body of a request as it arrives. `length`: as it was announced, None for chunks. `rest`:
+    the memory that the next bytes belong into, once a body of known length has begun.
+    """
+
+    __slots__ = ("_data", "_lend", "_most", "length", "rest")
+
+    def __init__(self, most: int, lend: Lend | None) -> None:
+        self._most, self._lend = most, lend
+        self._data: Buffer = b""
+        self.length: int | None = None
+        self.rest: memoryview | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether some of it is there."""
+        return bool(self._data)
+
+    def announce(self, length: int | None) -> None:
+        """A body of this length follows; Refusal for one that is too long."""
+        if length is not None and length > self._most:
+            raise Refusal(413, f"the body has {length} bytes, at most {self._most} are taken")
+        self.length = length
+
+    def add(self, part: bytes, scope: Scope, json_length: int | None) -> None:
+        """Part of it: all, its beginning, or one of its chunks. Refusal where it gets too long."""
+        if self.length is None:
+            self._extend(part)
+        elif len(part) == self.length:
+            self._data = part
+        else:
+            self._data = memory = self._reserved(self.length, scope, json_length)
+            size = len(part)
+            memory[:size] = part
+            self.rest = memory[size:]
+
+    def received(self, size: int) -> bool:
+        """So many bytes have been written to `rest`; whether that was all of it."""
+        assert self.rest is not None
+        self.rest = self.rest[size:] or None
+        return self.rest is None
+
+    def take(self) -> Buffer:
+        """All of it, which is let go of."""
+        data, self._data = self._data, b""
+        self.rest = None
+        return data
+
+    def _extend(self, part: bytes) -> None:
+        if not isinstance(self._data, bytearray):
+            self._data = bytearray()
+        self._data += part
+        if len(self._data) > self._most:
+            raise Refusal(413, f"the body has more than the {self._most} bytes that are taken")
+
+    def _reserved(self, length: int, scope: Scope, json_length: int | None) -> memoryview:
+        """Memory for it, such that the tensors behind its JSON are aligned."""
+        head = json_length or 0
+        memory = None
+        if self._lend is not None and json_length is not None and head < _LENT_BYTES <= length:
+            memory = self._lend(scope, length + _ALIGNMENT)
+        if memory is None:
+            memory = np.empty(length + _ALIGNMENT, np.uint8)
+        start = -(memory.ctypes.data + head) % _ALIGNMENT
+        return memory[start : start + length].data
 
 
 class RequestReader:
@@ -62,50 +211,41 @@ class RequestReader:
         "_base",
         "_body",
         "_ended",
-        "_expects",
-        "_headers",
+        "_head",
         "_keep_alive",
-        "_lend",
-        "_length",
-        "_limits",
         "_parser",
         "_refusal",
         "_requests",
         "_scope",
-        "_single",
         "_unbounded",
-        "_url",
-        "place",
         "stage",
         "step",
     )
 
     def __init__(self, requests: Requests, limits: Limits, base: Scope, lend: Lend | None) -> None:
         self._requests = requests
-        self._limits = limits
         self._base = base
-        self._lend = lend
         self._parser = httptools.HttpRequestParser(self)
         self._refusal: Refusal | None = None
         self._ended = False  # after the last request
         self._scope = base
-        self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._single: dict[bytes, bytes] = {}
-        self._expects = False
+        self._head = _Head()
+        self._body = _Body(limits.request_bytes, lend)
         self._keep_alive = True
-        self._length: int | None = None  # of the body, where it was announced
-        self._body: Buffer = b""
         self._unbounded = 0  # bytes since the last ones of a body, or since the head began
-        self.place: memoryview | None = None
         self.stage = BETWEEN
         self.step = 0
+
+    @property
+    def place(self) -> memoryview | None:
+        """Where the next bytes are best received."""
+        return self._body.rest
 
     def stop(self) -> None:
         """Forget what has come of a request, and read no more."""
         self._ended = True
-        self._refusal = self.place = None
-        self._body = b""
+        self._refusal = None
+        self._body.take()
         self._scope = self._base
         self.stage = BETWEEN
 
@@ -116,12 +256,9 @@ class RequestReader:
 
     def placed(self, size: int) -> None:
         """So many bytes have been received into `place`."""
-        assert self.place is not None
-        self.place = self.place[size:]
-        if not self.place:
+        if self._body.received(size):
             # The parser has not seen the end of this message.
             self._parser = httptools.HttpRequestParser(self)
-            self.place = None
             self.on_message_complete()
 
     def feed(self, data: memoryview) -> None:
@@ -167,139 +304,84 @@ class RequestReader:
         body. What follows the body.
         """
         self._parser = httptools.HttpRequestParser(self)
-        if self.stage == BODY and self._length:
-            size = min(len(rest), self._length)
+        if self.stage == BODY and self._body.length:
+            size = min(len(rest), self._body.length)
             self.on_body(bytes(rest[:size]))
             rest = rest[size:]
             if self.place is None:
                 self.on_message_complete()
         return rest
 
-    def _refused(self, status: int, what: str) -> Refusal:
-        """An exception for a function that the parser calls: the parser passes on none."""
-        self._refusal = Refusal(status, what)
-        return self._refusal
-
     # ------------------------------------------------------------------------- called by the parser
+
+    # The parser passes on no exceptions: a refusal is kept until it has returned.
 
     def on_message_begin(self) -> None:
         """A request follows."""
         if self._ended:
-            raise self._refused(400, "a request follows the last one")
-        self._url = b""
-        self._headers = []
-        self._single = {}
-        self._expects = False
+            self._refusal = Refusal(400, "a request follows the last one")
+            raise self._refusal
+        self._head = _Head()
         self.stage = HEAD
         self.step += 1
 
     def on_url(self, url: bytes) -> None:
         """Part of the request's target."""
-        self._url += url
+        self._head.add_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; or a trailer, which is counted, and belongs to no head."""
         if self.stage != HEAD:
             return
-        name = name.lower()
-        if name in _SINGLE:
-            if name in self._single:
-                raise self._refused(400, f"the header {name.decode()} is there twice")
-            self._single[name] = value
-        elif name == b"expect":
-            self._expects = value.lower() == b"100-continue"
-        self._headers.append((name, value))
+        try:
+            self._head.add(name, value)
+        except Refusal as refusal:
+            self._refusal = refusal
+            raise
 
     def on_headers_complete(self) -> None:
         """The head of the request is there."""
-        parser = self._parser
-        version = parser.get_http_version()
-        self._scope = scope = self._base.copy()
-        scope["method"] = parser.get_method().decode()
-        scope["http_version"] = version
-        scope["headers"] = self._headers
-        self._read_target(scope)
-        if version == "1.1" and b"host" not in self._single:
-            raise self._refused(400, "the header host is missing")
-        self._length = self._announced()
+        try:
+            self._begin()
+        except Refusal as refusal:
+            self._refusal = refusal
+            raise
+        # Connections of HTTP/1.0 are not kept, and its callers know nothing of 100 (Continue).
+        newer = self._scope["http_version"] != "1.0"
+        self._keep_alive = newer and self._parser.should_keep_alive()
+        self._requests.opened(self._scope, self._keep_alive, newer and self._head.expects)
+
+    def _begin(self) -> None:
+        """The request has a head that is taken; its body follows."""
+        head, parser = self._head, self._parser
+        self._scope = head.scope(
+            self._base, parser.get_method().decode(), parser.get_http_version()
+        )
+        length = head.length
+        if length is None and not head.chunked:
+            length = 0
+        if length is None and parser.should_upgrade():
+            raise Refusal(400, "a request with chunks asks for another protocol")
+        self._body.announce(length)
         self._unbounded = 0
         self.stage = BODY
         self.step += 1
-        # Connections of HTTP/1.0 are not kept, and its callers know nothing of 100 (Continue).
-        newer = version != "1.0"
-        self._keep_alive = newer and parser.should_keep_alive()
-        self._requests.opened(scope, self._keep_alive, newer and self._expects)
-
-    def _read_target(self, scope: Scope) -> None:
-        target = self._url
-        try:
-            if target[:1] == b"/" and b"#" not in target:
-                path, _, query = target.partition(b"?")
-            else:
-                url = httptools.parse_url(target)
-                path, query = url.path or b"", url.query or b""
-            text = path.decode("ascii")
-        except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
-            text = ""
-        if not text:
-            raise self._refused(400, "the request's target is not a path")
-        scope["path"] = urllib.parse.unquote(text) if "%" in text else text
-        scope["raw_path"] = path
-        scope["query_string"] = query
-
-    def _announced(self) -> int | None:
-        """How long the body is; None: its chunks tell."""
-        text = self._single.get(_LENGTH)
-        if text is None:
-            chunked = any(name == b"transfer-encoding" for name, _ in self._headers)
-            if chunked and self._parser.should_upgrade():
-                raise self._refused(400, "a request with chunks asks for another protocol")
-            return None if chunked else 0
-        length = int(text)
-        most = self._limits.request_bytes
-        if length > most:
-            raise self._refused(413, f"the body has {length} bytes, at most {most} are taken")
-        return length
 
     def on_body(self, body: bytes) -> None:
         """Part of a body: all of it, its beginning, or one of its chunks."""
-        if self._length is None:
-            self._extend(body)
-        elif len(body) == self._length:
-            self._body = body
-        else:
-            self._body = memory = self._reserved(self._length)
-            size = len(body)
-            memory[:size] = body
-            self.place = memory[size:]
-
-    def _extend(self, body: bytes) -> None:
-        """Part of a body whose length was not announced."""
-        self._unbounded = 0
-        if not isinstance(self._body, bytearray):
-            self._body = bytearray()
-        self._body += body
-        most = self._limits.request_bytes
-        if len(self._body) > most:
-            raise self._refused(413, f"the body has more than the {most} bytes that are taken")
-
-    def _reserved(self, length: int) -> memoryview:
-        """Memory for a body, such that the tensors behind its JSON are aligned."""
-        text = self._single.get(_JSON_LENGTH, b"")
-        head = int(text) if text.isdigit() and len(text) < 10 else 0
-        memory = None
-        if self._lend is not None and text.isdigit() and head < _LENT_BYTES <= length:
-            memory = self._lend(self._scope, length + _ALIGNMENT)
-        if memory is None:
-            memory = np.empty(length + _ALIGNMENT, np.uint8)
-        start = -(memory.ctypes.data + head) % _ALIGNMENT
-        return memory[start : start + length].data
+        if self._body.length is None:
+            self._unbounded = 0
+        try:
+            self._body.add(body, self._scope, self._head.json_length)
+        except Refusal as refusal:
+            self._refusal = refusal
+            raise
 
     def on_message_complete(self) -> None:
         """The request is whole, unless it asks for another protocol: then its body follows."""
-        if self._length and not self._body:
+        if self._body.length and not self._body.begun:
             return
-        body, self._body = self._body, b""
+        body = self._body.take()
         self._scope = self._base
         self._unbounded = 0
         self._ended = not self._keep_alive

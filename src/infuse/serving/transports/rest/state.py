@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from infuse.serving.config import Limits
 from infuse.serving.transports.rest.asgi import Application
 from infuse.serving.transports.rest.deadline import seconds_by_phase
-from infuse.serving.transports.rest.reading import Lend
+from infuse.serving.transports.rest.reading import Lender
 
 _SCRATCH_BYTES: Final = 1 << 14
 
@@ -30,8 +30,8 @@ class Open(Protocol):
 class ServerState:
     """An application, its limits, and the connections to it. `tick` is to be called now and then.
 
-    `scratch` is where all connections receive what is short. `lend`, where the application has it
-    as `receive_buffer`, gives memory for large bodies. `running`: what answers requests.
+    `scratch` is where all connections receive what is short. `lend` gives memory for large bodies,
+    where the application is a Lender. `running`: what answers requests.
     """
 
     def __init__(self, application: Application, limits: Limits) -> None:
@@ -39,7 +39,7 @@ class ServerState:
         self.limits = limits
         self.seconds = seconds_by_phase(limits)
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self.lend: Lend | None = getattr(application, "receive_buffer", None)
+        self.lend = application.receive_buffer if isinstance(application, Lender) else None
         self.connections: set[Open] = set()
         self.running: set[asyncio.Task[None]] = set()
         self.date_line = b""

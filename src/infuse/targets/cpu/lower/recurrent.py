@@ -71,48 +71,21 @@ class _Weights:
     sums: Tensor | None = None
 
 
-class Layer:
-    """The lowering of one recurrent node."""
+class GateWeights:
+    """Packs the weights of a node, for each of its passes: when it is lowered where they are known,
+    else by a step. `width`: elements of a vector; `null`: a pointer to no biases.
+    """
 
-    def __init__(self, low: Lowering, node: Node) -> None:
+    def __init__(
+        self, low: Lowering, node: Node, passes: Sequence[Pass], hidden: Dim, width: int, null: str
+    ) -> None:
         assert isinstance(node.op, Recurrent)
-        self.low, self.node, self.op = low, node, node.op
-        self.x, self.w, self.r = (operand(node, i) for i in range(3))
-        self.dtype: DType = node.output.dtype
-        if self.dtype not in (dtypes.float32, dtypes.float64):
-            low.unsupported(node, f"element type {self.dtype}")
-        self.width = low.lanes if self.dtype == dtypes.float32 else 1
-        self.null = f"(const {self.dtype.c_name}*)nullptr"
-        self.directions = self.op.directions
-        shape = node.output.shape
-        self.hidden = shape[3]
-        self.time, self.batch = (
-            (shape[0], shape[2]) if self.op.layout == 0 else (shape[1], shape[0])
-        )
-        linear = self.op.attributes().get("linear_before_reset", 0)
-        parts = {1: [(1, 1)], 3: [(3, 2)] if linear else [(2, 2), (1, 1)], 4: [(4, 4)]}[
-            self.op.gates
-        ]
-        self.passes: list[Pass] = []
-        self.columns: Dim = 0
-        for gates, shared in parts:
-            blocks = self._blocks(gates)
-            units = dims.ceildiv(self.hidden, blocks * self.width)
-            first = sum(p.gates for p in self.passes)
-            self.passes.append(Pass(first, gates, blocks, units, self.columns, shared))
-            self.columns = self.columns + units * (gates * blocks * self.width)
+        self.low, self.node, self.passes = low, node, passes
+        self.hidden, self.width, self.null = hidden, width, null
+        self.gates, self.directions = node.op.gates, node.op.directions
+        self.dtype = node.output.dtype
 
-    def _blocks(self, gates: int) -> int:
-        """As many as fit, but few that are zeros."""
-        most = _MOST_BLOCKS[gates]
-        if not isinstance(self.hidden, int) or self.hidden == 0:
-            return most
-        vectors = -(-self.hidden // self.width)
-        return -(-vectors // -(-vectors // most))
-
-    # -- weights -----------------------------------------------------------------------------------
-
-    def weights(self, value: Value, k: Dim) -> list[_Weights]:
+    def of(self, value: Value, k: Dim) -> list[_Weights]:
         """W or R of each pass, in quads where the machine adds up four products at once."""
         rows = integer_rows(value)
         if rows is None:
@@ -126,26 +99,6 @@ class Layer:
         parts = [self.packed(integers, one, k, in_quads=True) for one in self.passes]
         sums = [self.packed(totals, one, 1, is_exact=True) for one in self.passes]
         return [_Weights(*each) for each in zip(parts, numbers, sums)]
-
-    def _digits(self, rows: Dim, k: Dim) -> tuple[Tensor, Tensor]:
-        """Memory for the digits of rows, and for their steps."""
-        words = (rows, DIGITS * dims.ceildiv(k, QUAD))
-        return (
-            self.low.scratch_tensor(dtypes.int32, words, natural(2)),
-            self.low.scratch_tensor(self.dtype, (rows,), natural(1)),
-        )
-
-    def _input_digits(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The digits of the input, and their steps: by a step of their own."""
-        rows, k = self.time * self.batch, self.x.shape[2]
-        digits = self._digits(rows, k)
-        f = self.low.function("input_digits", self.node)
-        f.include("recurrent.hpp")
-        f.call(
-            "recur::input_digits", *f.numbers(rows, k).split(", "), f.read(x), *map(f.write, digits)
-        )
-        f.finish(f"{self.node.kind}: digits of the input")
-        return digits
 
     def _has_quads(self, k: int) -> bool:
         unit = self.low.machine.dot(DotType.U8S8)
@@ -176,7 +129,7 @@ class Layer:
             and isinstance(self.hidden, int)
         ):
             count, (hidden, width) = self.directions * size, (self.hidden, self.width)
-            shape = (self.directions, halves, self.op.gates, hidden, k)
+            shape = (self.directions, halves, self.gates, hidden, k)
             dtype = weights.dtype if is_exact else weight_type(self.low, weights)
             how = (
                 "gates",
@@ -211,10 +164,10 @@ class Layer:
             f.number(self.hidden),
             f.number(k),
         )
-        stride = f.number(self.hidden * k * (self.op.gates * halves))
+        stride = f.number(self.hidden * k * (self.gates * halves))
         also: Expression = self.null
         if halves == 2:
-            also = infix("from", "+", infix(f"{self.op.gates}L", "*", hidden_, rows))
+            also = infix("from", "+", infix(f"{self.gates}L", "*", hidden_, rows))
         both = one.shared if halves == 2 else 0
         place = infix(write, "+", infix("i", "*", f.number(size)))
         before = infix(f"{one.first}L", "*", hidden_, rows)
@@ -225,6 +178,67 @@ class Layer:
             f.call("recur::pack_gates", "from", also, *counts, place)
         f.finish(f"{self.node.kind}: pack")
         return target
+
+
+class Layer:
+    """The lowering of one recurrent node."""
+
+    def __init__(self, low: Lowering, node: Node) -> None:
+        assert isinstance(node.op, Recurrent)
+        self.low, self.node, self.op = low, node, node.op
+        self.x, self.w, self.r = (operand(node, i) for i in range(3))
+        self.dtype: DType = node.output.dtype
+        if self.dtype not in (dtypes.float32, dtypes.float64):
+            low.unsupported(node, f"element type {self.dtype}")
+        self.width = low.lanes if self.dtype == dtypes.float32 else 1
+        self.null = f"(const {self.dtype.c_name}*)nullptr"
+        self.directions = self.op.directions
+        shape = node.output.shape
+        self.hidden = shape[3]
+        self.time, self.batch = (
+            (shape[0], shape[2]) if self.op.layout == 0 else (shape[1], shape[0])
+        )
+        linear = self.op.attributes().get("linear_before_reset", 0)
+        parts = {1: [(1, 1)], 3: [(3, 2)] if linear else [(2, 2), (1, 1)], 4: [(4, 4)]}[
+            self.op.gates
+        ]
+        self.passes: list[Pass] = []
+        self.columns: Dim = 0
+        for gates, shared in parts:
+            blocks = self._blocks(gates)
+            units = dims.ceildiv(self.hidden, blocks * self.width)
+            first = sum(p.gates for p in self.passes)
+            self.passes.append(Pass(first, gates, blocks, units, self.columns, shared))
+            self.columns = self.columns + units * (gates * blocks * self.width)
+        self.weights = GateWeights(low, node, self.passes, self.hidden, self.width, self.null)
+
+    def _blocks(self, gates: int) -> int:
+        """As many as fit, but few that are zeros."""
+        most = _MOST_BLOCKS[gates]
+        if not isinstance(self.hidden, int) or self.hidden == 0:
+            return most
+        vectors = -(-self.hidden // self.width)
+        return -(-vectors // -(-vectors // most))
+
+    def _digits(self, rows: Dim, k: Dim) -> tuple[Tensor, Tensor]:
+        """Memory for the digits of rows, and for their steps."""
+        words = (rows, DIGITS * dims.ceildiv(k, QUAD))
+        return (
+            self.low.scratch_tensor(dtypes.int32, words, natural(2)),
+            self.low.scratch_tensor(self.dtype, (rows,), natural(1)),
+        )
+
+    def _input_digits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The digits of the input, and their steps: by a step of their own."""
+        rows, k = self.time * self.batch, self.x.shape[2]
+        digits = self._digits(rows, k)
+        f = self.low.function("input_digits", self.node)
+        f.include("recurrent.hpp")
+        f.call(
+            "recur::input_digits", *f.numbers(rows, k).split(", "), f.read(x), *map(f.write, digits)
+        )
+        f.finish(f"{self.node.kind}: digits of the input")
+        return digits
 
     # -- X · Wᵀ ------------------------------------------------------------------------------------
 
@@ -238,9 +252,9 @@ class Layer:
         total = self.columns * self.directions
         result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
         k, bias = self.x.shape[2], self.node.input(3)
-        weights = self.weights(self.w, k)
+        weights = self.weights.of(self.w, k)
         biases = [
-            None if bias is None else self.packed(bias, one, 1, halves=2, is_exact=True)
+            None if bias is None else self.weights.packed(bias, one, 1, halves=2, is_exact=True)
             for one in self.passes
         ]
         f = self.low.function("gate_inputs", self.node)
@@ -281,7 +295,7 @@ class Layer:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
         arguments, strides = self.inputs()
-        weights = self.weights(self.r, self.hidden)
+        weights = self.weights.of(self.r, self.hidden)
         states = low.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
         )
