@@ -174,7 +174,7 @@ _NATIVE: Final = (
     (
         "results below the smallest normal number, also between",
         "zero on x86, of the same sign after a product; what is divided by it, ∞ or NaN",
-        "each would take over a hundred cycles (design.md, Subnormal numbers)",
+        "each would take over a hundred cycles ([decision 21](decisions/021-subnormal-numbers.md))",
     ),
     (
         "sums, squares and states that leave float32 between",

@@ -43,7 +43,7 @@ def optimize_in_place(
               generator; at its end the closing rules, which make attributes of scalar constants
 
     Finite results stay up to rounding; infinities, NaN and the sign of zero may change
-    (docs/design.md, Pipeline).
+    (docs/rooms/passes.md).
 
     Each level: the first passes, the rules to their fixed point, the last passes; again until a
     round changes nothing. OptionError for an unknown level or name, RuleError where a rule breaks
