@@ -10,6 +10,8 @@ export INFUSE_ZOO ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/infuse-zoo
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+# What builds distributions, apart from what the project needs.
+BUILDER := build/builder
 # Without a C++ compiler on this machine, take one from the package index.
 ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
@@ -18,7 +20,7 @@ TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs quick test test-native test-full lint format bench digest zoo digits tools clean
+.PHONY: help demo docs quick test test-native test-full lint format wheel bench digest zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -47,6 +49,9 @@ format: $(VENV)/.test  ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheel: $(BUILDER)/.build  ## a wheel and a source distribution in dist/
+	$(BUILDER)/bin/python -m build --outdir dist .
+
 docs: $(VENV)/.docs  ## the documentation site in build/docs, its links checked
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "open build/docs/index.html"
@@ -74,6 +79,11 @@ clean:  ## remove what the targets above made in this folder
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(BUILDER)/.build: constraints.txt
+	$(PYTHON) -m venv $(BUILDER)
+	$(BUILDER)/bin/python -m pip install --disable-pip-version-check -c constraints.txt build
+	@touch $@
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[demo$(if $(ZIG),$(comma)$(ZIG))]'

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from infuse.runtime import CompiledModel
     from infuse.tracing.arrays import Spec, cond, loop, scan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Auto",
