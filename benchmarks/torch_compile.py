@@ -1,7 +1,7 @@
 """`torch.compile(backend="infuse")` beside torch's own backend inductor with freezing, and eager:
 `python -m benchmarks.torch_compile [NAME …] [--rounds 3] [--seconds 0.5] [--json FILE]`.
 
-Architectures are those of `frontends_torch_models` with random weights, in float32, in processes
+Architectures are those of `torch_networks` with random weights, in float32, in processes
 of their own. The engines take turns; `speed` is inductor's best time over Infuse's.
 """
 
@@ -13,21 +13,12 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import child, frontends_torch_models as models, machine
+from benchmarks import child, machine, torch_networks as models
 from benchmarks.measure import Timing, difference, geomean, repeat
 
 LIMIT: Final = 600
 TOLERANCE: Final = 1e-4
 """Of the largest element of an output."""
-DEFAULT: Final = (
-    *("resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5"),
-    *("densenet121", "efficientnet_b0", "regnet_y_400mf", "swin_t", "convnext_tiny"),
-    *("vit_tiny_patch16_224", "deit_tiny_patch16_224", "mixer_s32_224", "ghostnet_100"),
-    *("mobilevit_xxs", "efficientformer_l1", "pvt_v2_b0", "levit_128s", "repvgg_a0", "lcnet_050"),
-    *("bert", "distilbert", "roberta", "electra", "albert", "gpt2", "t5_encoder", "llama"),
-    *("qwen2", "vit"),
-)
-"""Ten of torchvision, ten of timm, ten of transformers."""
 
 
 def measured(name: str, threads: int, rounds: int, seconds: float) -> dict[str, Any]:
@@ -40,7 +31,7 @@ def measured(name: str, threads: int, rounds: int, seconds: float) -> dict[str, 
     torch.set_num_threads(threads)
     torch._inductor.config.freezing = True
     case = models.make(name)
-    inputs = case.inputs(*case.sizes[0])
+    inputs = case.inputs()
     engines: dict[str, Any] = {"eager": case.module}
     result: dict[str, Any] = {}
     with torch.inference_mode():
@@ -84,7 +75,7 @@ def main() -> None:
         return
     rows: dict[str, Any] = {}
     print(f"{'name':24} {'infuse ms':>9} {'inductor':>9} {'eager':>9} {'speed':>6} difference")
-    for name in options.names or DEFAULT:
+    for name in options.names or models.NAMES:
         rows[name] = _row(name, options)
         print(f"{name:24} {_line(rows[name])}", flush=True)
     right = [r for r in rows.values() if r.get("infuse", {}).get("difference", 1) <= TOLERANCE]

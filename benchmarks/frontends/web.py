@@ -1,4 +1,4 @@
-"""Graph models of TensorFlow.js run by TensorFlow, for `benchmarks.frontends_tensorflow`.
+"""Graph models of TensorFlow.js run by TensorFlow, for `benchmarks.frontends`.
 
 TensorFlow.js writes operators that TensorFlow has not: `Prelu`, and convolutions and products with
 others fused to them. They are written out here.
