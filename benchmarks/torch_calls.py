@@ -7,8 +7,10 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -136,12 +138,27 @@ def recorded(
                     yield call
 
 
+@contextmanager
+def _outside_of_tests() -> Iterator[None]:
+    """Within, torch's samples are the same and take half of the time: no stack is searched for a
+    test of torch's own, and only the processor's generator gets the seed of each sample.
+    """
+    from torch.testing._internal import common_utils
+
+    with (
+        mock.patch.object(common_utils, "extract_test_fn", lambda: None),
+        mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed),
+    ):
+        yield
+
+
 def _of_operator(
     op: Any, dtype: Any, samples: int, seed: int, untraced: list[str]
 ) -> Iterator[Call]:
     torch.manual_seed(seed)
     try:
-        inputs = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        with _outside_of_tests():
+            inputs = list(op.sample_inputs("cpu", dtype, requires_grad=False))
     except Exception as error:  # whatever torch raises of its own samples
         untraced.append(f"{op.name} {dtype}: no samples: {type(error).__name__}")
         return
