@@ -146,7 +146,7 @@ def _outside_of_tests() -> Iterator[None]:
     from torch.testing._internal import common_utils
 
     with (
-        mock.patch.object(common_utils, "extract_test_fn", lambda: None),
+        mock.patch.object(common_utils, "extract_test_fn", return_value=None),
         mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed),
     ):
         yield
