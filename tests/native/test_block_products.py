@@ -4,6 +4,7 @@ on the kernel that decodes them.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.targets import Target
 from infuse.targets.cpu.emit.language import CPP
 from tests.native.builder import Builder
+from tests.native.together import joined
 
 pytestmark = [pytest.mark.row("Z1")]
 
@@ -52,24 +54,51 @@ def network(
     return make
 
 
+GEMMS: dict[str, dict[str, Any] | None] = {"MatMul": None, "turned": {"transB": 1}, "Gemm": {}}
+DEPTHS = ((96, 32), (80, 32), (128, 64))
+ROWS = (1, 5, 40)
+
+
+def rows_of(count: int, depth: int) -> Array:
+    return np.random.default_rng(count).standard_normal((count, depth)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def decoded() -> dict[tuple[Any, ...], dict[int, Array]]:
+    """What each network gives for each number of rows, all networks compiled together."""
+    keys = list(itertools.product(TYPES, (False, True), GEMMS, DEPTHS))
+    graphs = [
+        network(kind, depth, zeros, GEMMS[gemm], block).graph
+        for kind, zeros, gemm, (depth, block) in keys
+    ]
+    with infuse.compile(joined(graphs), infuse.CompileOptions(threads=1)) as model:
+        runs = {
+            count: model.run(
+                {f"{i}_x0": rows_of(count, depth) for i, (*_, (depth, _)) in enumerate(keys)}
+            )
+            for count in ROWS
+        }
+    return {
+        key: {count: run[f"{i}_y0"] for count, run in runs.items()} for i, key in enumerate(keys)
+    }
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("gemm", [None, {"transB": 1}, {}])
+@pytest.mark.parametrize("gemm", GEMMS)
 def test_blocks_are_decoded_where_they_are_multiplied(
-    kind: DType, zeros: bool, gemm: dict[str, Any] | None
+    kind: DType, zeros: bool, gemm: str, decoded: dict[tuple[Any, ...], dict[int, Array]]
 ) -> None:
-    for depth, block in ((96, 32), (80, 32), (128, 64)):
-        graph = network(kind, depth, zeros, gemm, block).graph
+    for depth, block in DEPTHS:
+        graph = network(kind, depth, zeros, GEMMS[gemm], block).graph
         program, _ = generate(graph, Target.resolve("native"))
         assert any(
             "nbits_matmul" in line for step in program.steps for line in CPP.body_of(step.function)
         )
-        with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
-            for rows in (1, 5, 40):
-                x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
-                expected = evaluate(graph, {"x0": x})
-                for name, array in model.run({"x0": x}).items():
-                    np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+        found = decoded[kind, zeros, gemm, (depth, block)]
+        for count in ROWS:
+            (expected,) = evaluate(graph, {"x0": rows_of(count, depth)}).values()
+            np.testing.assert_allclose(found[count], expected, rtol=2e-5, atol=2e-4)
 
 
 COLUMNS = 37
