@@ -9,11 +9,13 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import Compilation, compile_graph, generate
 from infuse.errors import DataError, OptionError, UnsupportedOperatorError
+from infuse.ir.parser import parse
 from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
+from infuse.profiling.lowered import Lowered
 from infuse.targets import Target
 from tests.branch_models import CASES, names
 from tests.models.onnx_tools import run
@@ -202,3 +204,20 @@ def test_what_plain_code_does_not_do_is_refused() -> None:
         infuse.compile(make.graph, CompileOptions(target=TARGET, precision="bf16"))
     with pytest.raises(OptionError, match="does not record"):
         infuse.profile(make.graph, options=CompileOptions(target=TARGET))
+
+
+SOFTMAX = """graph "softmax" (%x: float32[n, 8]) {
+  %y = Softmax(%x)
+  return y = %y
+}"""
+
+
+def test_the_listing_is_of_the_functions_in_the_source() -> None:
+    compilation = Compilation(parse(SOFTMAX), OPTIONS)
+    lowered = Lowered(compilation, compilation.stages(), None)
+    (part,) = lowered.parts
+    source = lowered.emitter.print_sources(*part, {"name": "whole"})["model.c"]
+    lines = lowered.text().splitlines()
+    heads = [line.split()[1].partition("(")[0] for line in lines if line.startswith("function ")]
+    assert len(heads) == lowered.describe()["functions"] > 1
+    assert all(f" {head}(Context* c" in source for head in heads)

@@ -16,7 +16,8 @@ TREE = re.findall(r"^  (\w+)/ +\S", MAP, re.MULTILINE)
 ROOMS = sorted(path.stem for path in (DOCS / "rooms").glob("*.md") if path.stem != "index")
 DECISIONS = sorted((DOCS / "decisions").glob("0*.md"))
 SECTIONS = ["Chosen", "Against", "Measured", "What would change it"]
-ROOTS = [ROOT, PACKAGE, *(p for p in PACKAGE.rglob("*") if p.is_dir())]
+SUPPORT = ROOT / "tests" / "support"
+ROOTS = [ROOT, PACKAGE, SUPPORT, *(p for p in PACKAGE.rglob("*") if p.is_dir())]
 MOST_WORDS = {"design.md": 2200, "decisions": 400}
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import infuse
-from infuse import dtypes
 from infuse.analysis.comparison import quantity
-from infuse.analysis.cost import node_cost
 from infuse.analysis.summary import summary
-from infuse.build.autotune.precision import PrecisionReport
-from infuse.build.compile import Compilation, Stages
+from infuse.build.compile import Compilation
 from infuse.cli import terminal
 from infuse.cli.flags import Without, flags_of, with_flags
 from infuse.cli.folders import describe_folder, say_compiled, say_rows
@@ -22,18 +18,12 @@ from infuse.cli.models import note_search, require_file
 from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import kept_lines, say_precisions, weights_text
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph, Node
+from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
-from infuse.lowering.memory import Plan
-from infuse.lowering.program import Program, Step
-from infuse.lowering.weights import constant_bytes
-from infuse.ops.core.opaque import unknown_nodes
 from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.options import CompileOptions, Rules
+from infuse.profiling.lowered import Lowered
 from infuse.runtime.folder import is_compiled
-from infuse.targets.cpu.emit.functions import kernels_in
-from infuse.targets.cpu.emit.language import CPP
-from infuse.targets.cpu.emit.listing import listing
 
 
 @with_flags
@@ -109,60 +99,6 @@ def _rows(graph: Graph) -> RowReport:
     return independent_rows(infuse.optimize(graph)) if report.node else report
 
 
-@dataclass
-class Lowered:
-    """What a graph becomes after optimization, stage by stage."""
-
-    compilation: Compilation
-    stages: Stages
-    report: PrecisionReport | None
-
-    @property
-    def parts(self) -> list[tuple[Program, Plan]]:
-        """The programs of native stages, and the plans of their working memory."""
-        return [part for part in self.stages.parts if isinstance(part, tuple)]
-
-    def text(self) -> str:
-        """The programs as text, and the nodes that the interpreter runs."""
-        texts = [
-            listing(*part, self.compilation.target, self.compilation.threads) for part in self.parts
-        ]
-        hosted = [f"# run by the interpreter: {_label(node)}\n" for node in self.stages.host_nodes]
-        return "\n".join([*texts, *hosted])
-
-    def describe(self) -> dict[str, Any]:
-        """The kernel calls and the plan of the working memory, as plain data."""
-        programs = [inner for program, _ in self.parts for inner in (program, *program.bodies)]
-        plans = [inner for _, plan in self.parts for inner in (plan, *plan.bodies)]
-        steps = [step for program in programs for step in program.steps]
-        called = {name for step in steps for name in step.nodes}
-        static = all(plan.offsets is not None for plan in plans)
-        hosted = self.stages.host_nodes
-        graph = self.compilation.graph
-        uncalled = sum(node.name not in called for node in graph.unordered_nodes)
-        return {
-            "calls": list(map(_call, steps)),
-            "functions": len({CPP.text_of(step.function) for step in steps}),
-            "nodes": len(graph),
-            "nodes_without_call": uncalled - len(hosted),
-            "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],
-            "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
-            "precision": str(self.compilation.precisions),
-            "precision_report": None if self.report is None else self.report.to_dict(),
-            "target_remarks": self.compilation.target.remarks,
-            "weights": self.compilation.options.weights,
-            "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
-            "constants_bytes": constant_bytes(graph),
-            "kept_in_fp32": {
-                name: why
-                for program, _ in self.parts
-                for name, why in program.weights.float32_reasons.items()
-            },
-            "arena_bytes": sum(plan.total for plan in plans) if static else None,
-            "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
-        }
-
-
 def lower(
     graph: Graph, options: CompileOptions = CompileOptions(), rules: Rules = Rules()
 ) -> Lowered:
@@ -172,31 +108,6 @@ def lower(
         note_search(better)
         compilation, found = Compilation(better, options, report).decided()
         return Lowered(compilation, compilation.stages(), found)
-
-
-def _label(node: Node) -> str:
-    return f"{node.kind} {node.name!r}"
-
-
-def _call(step: Step) -> dict[str, Any]:
-    """One call; copies that a kernel needs before it have no choice of their own."""
-    chosen = step.choice if step.nodes else None
-    return {
-        "kernel": step.label,
-        "function": step.function.name,
-        "algorithm": kernels_in(step.function),
-        "choice": None if chosen is None else chosen.to_dict(),
-        "precision": step.precision if _multiplies(step) else None,
-        "nodes": list(step.nodes),
-    }
-
-
-def _multiplies(step: Step) -> bool:
-    """Whether a call is of a layer that has a precision: it multiplies floats, or reads rounded
-    ones.
-    """
-    floats = [node for node in step.sources if node.outputs[0].dtype == dtypes.float32]
-    return step.precision != "fp32" or any(node_cost(node).macs != 0 for node in floats)
 
 
 def _choice_text(choice: dict[str, Any] | None) -> str:

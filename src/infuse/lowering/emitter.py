@@ -10,7 +10,7 @@ from infuse.ir.graph import Graph
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.lowering.trials import Trial
-from infuse.targets import Machine
+from infuse.targets import Machine, Target
 
 
 class Emitter(Protocol):
@@ -33,6 +33,12 @@ class Emitter(Protocol):
         """The sources of a model. `info`: its metadata; `apart`: functions that take long to
         compile are files of their own; `profile`: it records the time of each step.
         """
+
+    def functions(self, program: Program) -> Mapping[str, Function]:
+        """The different functions that a program and its bodies call, by their names."""
+
+    def listing(self, program: Program, plan: Plan, target: Target, threads: int) -> str:
+        """A program as text for people: its steps, where their tensors lie, and its functions."""
 
     def kernels_in(self, function: Function) -> str:
         """The names of the kernels that a function calls, with their sizes of tiles."""

@@ -13,12 +13,13 @@ from infuse.lowering.program import Function, Program
 from infuse.lowering.statements import KernelCall
 from infuse.lowering.trials import Trial
 from infuse.options import PREFIX
-from infuse.targets import KERNELS
+from infuse.targets import KERNELS, Target
 from infuse.targets.c.language import PLAIN
 from infuse.targets.text.entry import interface_text, read_text
 from infuse.targets.text.frames import ProgramText, model_text
 from infuse.targets.text.interface import interface_files, prefixed
 from infuse.targets.text.language import clean_name
+from infuse.targets.text.listing import listing
 from infuse.targets.text.names import comment
 from infuse.targets.text.plan import plan_text
 from infuse.targets.text.sizes import size_fields, sizes_struct
@@ -50,12 +51,8 @@ class CEmitter:
         assert not profile, "steps of this target are not recorded"
         programs = [program, *program.bodies]
         frames = [ProgramText(p, q, PLAIN) for p, q in zip(programs, [plan, *plan.bodies])]
-        functions = {
-            PLAIN.text_of(step.function): step.function for p in programs for step in p.steps
-        }
-        names = {
-            text: f"{clean_name(f)}_{number}" for number, (text, f) in enumerate(functions.items())
-        }
+        names = {PLAIN.text_of(f): name for name, f in self.functions(program).items()}
+        functions = dict(zip(names, self.functions(program).values()))
         controls = [(text, f) for text, f in functions.items() if f.is_control]
         prefix = info.get("prefix", PREFIX)
         included = {name for f in functions.values() for name in f.includes if name.endswith(".h")}
@@ -75,6 +72,14 @@ class CEmitter:
             prefixed(interface_text(frames, info, PLAIN), prefix),
         ]
         return {self.main: "\n".join(parts)}
+
+    def functions(self, program: Program) -> Mapping[str, Function]:
+        programs = (program, *program.bodies)
+        texts = {PLAIN.text_of(step.function): step.function for p in programs for step in p.steps}
+        return {f"{clean_name(f)}_{number}": f for number, f in enumerate(texts.values())}
+
+    def listing(self, program: Program, plan: Plan, target: Target, threads: int) -> str:
+        return listing(program, plan, target, threads, self.functions(program), PLAIN)
 
     def kernels_in(self, function: Function) -> str:
         calls = [s for s in function.statements if isinstance(s, KernelCall)]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from infuse.lowering.emitter import Emitter
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Function, Program
 from infuse.runtime.folder import SOURCE
+from infuse.targets import Target
 from infuse.targets.cpu.emit.functions import kernels_in
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.shared_files import usual_files
 from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.trials import print_trials
-from infuse.targets.cpu.emit.units import alone, join
+from infuse.targets.cpu.emit.units import alone, distinct, join
 from infuse.targets.text.interface import interface_files
+from infuse.targets.text.listing import listing
 
 
 class CppEmitter:
@@ -22,6 +28,15 @@ class CppEmitter:
     print_trials = staticmethod(print_trials)
     alone = staticmethod(alone)
     join = staticmethod(join)
+
+    def functions(self, program: Program) -> Mapping[str, Function]:
+        programs = (program, *program.bodies)
+        functions = distinct([step for p in programs for step in p.steps], programs)
+        return {functions.names[CPP.text_of(f)]: f for f in functions.all}
+
+    def listing(self, program: Program, plan: Plan, target: Target, threads: int) -> str:
+        return listing(program, plan, target, threads, self.functions(program), CPP)
+
     kernels_in = staticmethod(kernels_in)
     usual_files = staticmethod(usual_files)
 

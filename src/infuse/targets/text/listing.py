@@ -6,40 +6,46 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from infuse.ir.dims import Expr
 from infuse.lowering.memory import Plan
-from infuse.lowering.program import Argument, Number, Program, SizeResult, Step
+from infuse.lowering.program import Argument, Function, Number, Program, SizeResult, Step
 from infuse.lowering.tensors import Buffer, Tensor, natural
 from infuse.targets import Target
-from infuse.targets.cpu.emit.language import CPP
-from infuse.targets.cpu.emit.units import distinct
+from infuse.targets.text.language import Language
 
 
-def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:
-    """The program and its bodies, steps first, then the functions that they call.
+def listing(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    threads: int,
+    functions: Mapping[str, Function],
+    language: Language,
+) -> str:
+    """The program and its bodies, steps first, then the functions that they call, by name.
 
     A step names the nodes that it computes. A tensor is where it lies (`input 0`, `weights at 640`,
     `arena 3 at 4096`), its type, the order of its axes in memory unless that is the natural one,
     and its strides where elements are not side by side.
     """
-    programs = list(zip((program, *program.bodies), (plan, *plan.bodies)))
-    steps = [step for one, _ in programs for step in one.steps]
-    functions = distinct(steps, [one for one, _ in programs])
-    names = functions.names
+    names = {language.text_of(function): name for name, function in functions.items()}
     lines = [f"# {program.name} for {target.name}, {threads} thread{'s' * (threads != 1)}"]
     lines += [f"# {remark}" for remark in target.remarks]
-    for one, own in programs:
-        lines += _Listing(one, own, names).lines()
-    for function in functions.all:
-        parameters = ", ".join(map(CPP.parameter_text, function.parameters))
-        lines += ["", f"function {names[CPP.text_of(function)]}({parameters})"]
-        lines += [f"  {line}" for line in CPP.body_of(function)]
+    for one, own in zip((program, *program.bodies), (plan, *plan.bodies)):
+        lines += _Listing(one, own, names, language).lines()
+    for name, function in functions.items():
+        parameters = ", ".join(map(language.parameter_text, function.parameters))
+        lines += ["", f"function {name}({parameters})"]
+        lines += [f"  {line}" for line in language.body_of(function)]
     return "\n".join(lines) + "\n"
 
 
 class _Listing:
     """One program as text. `functions`: the names of functions by their text."""
 
-    def __init__(self, program: Program, plan: Plan, functions: Mapping[str, str]) -> None:
+    def __init__(
+        self, program: Program, plan: Plan, functions: Mapping[str, str], language: Language
+    ) -> None:
         self.program, self.plan, self.functions = program, plan, functions
+        self.language = language
         self.offsets = dict(zip(plan.buffers, plan.offsets or ()))
         places = program.places.items()
         self.names = {(t.buffer, t.offset): v.name for v, t in places if v.name}
@@ -70,9 +76,9 @@ class _Listing:
         yield f"  step {number}: {step.label}" + (
             f"  [{', '.join(nodes)}{chosen}]" if nodes else ""
         )
-        yield f"    {self.functions[CPP.text_of(step.function)]}"
+        yield f"    {self.functions[self.language.text_of(step.function)]}"
         for parameter, argument in zip(step.function.parameters, step.arguments, strict=True):
-            yield f"      {CPP.parameter_text(parameter)} = {self._argument(argument)}"
+            yield f"      {self.language.parameter_text(parameter)} = {self._argument(argument)}"
 
     def _argument(self, argument: Argument) -> str:
         if isinstance(argument, Tensor):
@@ -83,7 +89,7 @@ class _Listing:
             return f"{argument.value:g}"
         if isinstance(argument, (int, Expr)):
             return str(argument)
-        return CPP.call_sizes(argument, str)
+        return self.language.call_sizes(argument, str)
 
     def _tensor(self, tensor: Tensor) -> str:
         value = self.names.get((tensor.buffer, tensor.offset))
