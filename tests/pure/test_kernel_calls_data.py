@@ -42,7 +42,7 @@ def test_filters_with_another_zero_point_are_seen(monkeypatch: pytest.MonkeyPatc
 
 
 def test_operands_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "row_major", lambda low, value: low.tensor(value))
+    monkeypatch.setattr(indexing, "row_major", lambda low, value: low.storage.tensor(value))
     with pytest.raises(KernelError, match="does not leave"):
         CASES["rows of another order"].run(TARGETS[0])
 

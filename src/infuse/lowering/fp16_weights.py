@@ -13,7 +13,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Value
-from infuse.lowering.placing import Placing
+from infuse.lowering.lowering import Lowering
 
 _log = logging.getLogger(__name__)
 OVERFLOW: Final = 65520.0
@@ -24,7 +24,7 @@ BLOCK: Final = 1 << 20
 """Elements that are looked at together."""
 
 
-def weight_type(low: Placing, value: Value, growth: float = 1.0) -> DType:
+def weight_type(low: Lowering, value: Value, growth: float = 1.0) -> DType:
     """What the elements of a constant operand are in the weight file: halves where the precision
     asks for them.
 

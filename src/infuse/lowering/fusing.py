@@ -15,11 +15,14 @@ from infuse.lowering.epilogue import Epilogue
 from infuse.lowering.groups import Group, cost, is_vector_term
 from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.parts import Part
-from infuse.lowering.placing import Placing
+from infuse.lowering.precisions import LayerPrecisions
+from infuse.lowering.program import Program
 from infuse.lowering.statements import MapWork, Work
+from infuse.lowering.storage import Storage
 from infuse.lowering.tensors import Order, Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.core.formula import Term, inputs
+from infuse.targets import Machine
 
 _SUM, _BIAS = inputs(dtypes.float32, dtypes.float32)
 """What a kernel gives, and what is added to it."""
@@ -30,10 +33,13 @@ VALUES = ("row", "col", "lanes")
 
 
 class Fusing:
-    """Adds elementwise work to the program in the making whose values lie at these places."""
+    """Adds elementwise work to a program whose values lie in `storage`."""
 
-    def __init__(self, places: Placing) -> None:
-        self.places = places
+    def __init__(
+        self, storage: Storage, program: Program, precisions: LayerPrecisions, machine: Machine
+    ) -> None:
+        self.storage, self.program = storage, program
+        self.precisions, self.machine = precisions, machine
 
     def elementwise(self, group: Group) -> None:
         """A step for elementwise work without an anchor."""
@@ -44,16 +50,16 @@ class Fusing:
         vector = all(map(is_vector_term, terms))
         space = IterationSpace(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
-        targets = {v: self.places.allocate(v, order, strided=True) for v in group.results}
+        targets = {v: self.storage.allocate(v, order, strided=True) for v in group.results}
         space = space.widened([*tensors.values(), *targets.values()])
-        f = self.places.function(
-            "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
+        f = FunctionWriter(
+            self.program, "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), group.nodes
         )
         work = Epilogue(f, group, space, tensors, targets).statement("")
         rows, columns = f.number(space.rows), f.number(space.columns)
         f.add(MapWork(rows, columns, work, vector, sum(map(cost, terms))))
         f.checks = f.checks or work.divides
-        self.places.tensors.update(targets)
+        self.storage.tensors.update(targets)
         f.finish(" + ".join(n.kind for n in group.nodes))
 
     def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
@@ -62,7 +68,7 @@ class Fusing:
         for operand in operands:
             if operand.is_const or operand.shape != value.shape:
                 continue
-            tensor = self.places.tensor(operand)
+            tensor = self.storage.tensor(operand)
             if best is None or (
                 best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
             ):
@@ -73,12 +79,12 @@ class Fusing:
         """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
         for scalars.
         """
-        tensor = self.places.tensor(value)
+        tensor = self.storage.tensor(value)
         if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
             return tensor
         shift = len(space.shape) - tensor.rank
         order = tuple(a - shift for a in space.order if a >= shift)
-        return self.places.arranged(tensor, order, value)
+        return self.storage.arranged(tensor, order, value)
 
     def sink(
         self,
@@ -121,7 +127,7 @@ class Fusing:
         if part is not None:
             work = part.told(work)
         f.add(Work(name, SINK, work))
-        self.places.tensors.update(places)
+        self.storage.tensors.update(places)
         return name
 
     def wide_sink(
@@ -136,7 +142,7 @@ class Fusing:
         space = space.widened([*tensors.values(), *targets.values()], most)
         work = Epilogue(f, group, space, tensors, targets).statement("acc")
         f.add(Work("sink", SINK, work))
-        self.places.tensors.update(targets)
+        self.storage.tensors.update(targets)
         return "sink", space.columns
 
     def _target(
@@ -145,13 +151,13 @@ class Fusing:
         """A place for what a sink stores: as bfloat16 where its readers take that; the one that
         there is, where sinks of other calls made parts of the value.
         """
-        axis = rounded_axis(value, self.places.precisions, self.places.machine)
+        axis = rounded_axis(value, self.precisions, self.machine)
         rounded = axis is not None and order[-1:] == (axis,)
         if rounded:
             f.function.stores_rounded = True
-        if makes_part and value in self.places.tensors:
-            return self.places.tensors[value]
-        return self.places.allocate(value, order, strided=True, rounded=rounded)
+        if makes_part and value in self.storage.tensors:
+            return self.storage.tensors[value]
+        return self.storage.allocate(value, order, strided=True, rounded=rounded)
 
     def stage(
         self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
@@ -180,18 +186,18 @@ class Fusing:
         value = group.result
         space = IterationSpace(value.shape, natural(value.rank))
         tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
-        targets = {v: self.places.allocate(v, space.order, strided=True) for v in group.results}
-        later = [self.places.tensors[v] for v in reader.results]
+        targets = {v: self.storage.allocate(v, space.order, strided=True) for v in group.results}
+        later = [self.storage.tensors[v] for v in reader.results]
         body = Epilogue(f, group, space, tensors, targets, later, reader.operands())
         f.add(Work(name, VALUES, body.statement("", value)))
-        self.places.tensors.update(targets)
+        self.storage.tensors.update(targets)
 
     def lie_in_rows(self, group: Group) -> bool:
         """Whether a function of row and column can load all operands of elementwise work where they
         lie, the rows in natural order.
         """
         space = IterationSpace(group.result.shape, natural(group.result.rank))
-        tensors = (self.places.tensor(v) for v in group.operands() if v.const is None)
+        tensors = (self.storage.tensor(v) for v in group.operands() if v.const is None)
         return all(space.column_stride(tensor) in (0, 1) for tensor in tensors)
 
     def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
@@ -204,5 +210,5 @@ class Fusing:
         if bias is None:
             return start
         if body.space.column_stride(bias) not in (0, 1):
-            bias = self.places.arranged(bias, natural(bias.rank))
+            bias = self.storage.arranged(bias, natural(bias.rank))
         return body.apply(_SUM + _BIAS, start, body.load(bias))

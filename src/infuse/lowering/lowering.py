@@ -6,32 +6,46 @@ How one operator becomes a kernel call stands in `lower/`, registered in the `Ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NoReturn
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
 from infuse.lowering.choice import Chooser
+from infuse.lowering.choices import Choices
 from infuse.lowering.concat_slots import ConcatSlots
-from infuse.lowering.expressions import Element, Expression, Invocation, Operation, Pointed, Size
+from infuse.lowering.expressions import Element, Invocation, Operation, Pointed, Size
 from infuse.lowering.fusing import Fusing
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import KernelFamily, KernelTable, kernels_of
 from infuse.lowering.liveness import is_known, live_nodes, relations_of
 from infuse.lowering.partition import join_readers, partition
-from infuse.lowering.placing import MOST_AXES, Placing
-from infuse.lowering.precisions import Precision
+from infuse.lowering.precisions import LayerPrecisions, Precision
 from infuse.lowering.producers import Producers, fuse_producers
 from infuse.lowering.program import Program, Step
 from infuse.lowering.readers import Readers
-from infuse.lowering.tensors import Buffer, Tensor, dense, natural
+from infuse.lowering.size_checks import SizeChecks
+from infuse.lowering.storage import MOST_AXES, Storage
+from infuse.lowering.tensors import Buffer, Tensor, dense, is_native_type, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import Machine
+
+
+def _check_interface(graph: Graph) -> None:
+    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native
+    element types.
+    """
+    for value in (*graph.inputs, *graph.outputs):
+        if not is_native_type(value.type):
+            raise UnsupportedOperatorError(
+                f"{value.name!r} is a {value.type}, which native code does not take"
+            )
 
 
 def lower(
@@ -57,8 +71,73 @@ def lower(
     return lowering.run()
 
 
-class Lowering(Placing):
-    """The state of one lowering: the program so far and where every value lies."""
+class Lowering:
+    """The state of one lowering: the program so far, and the `storage` of its values.
+
+    `machine` and `precisions` are those of the outermost graph; `precision` is that of the layer
+    that is being lowered. `chooser` decides where several kernels compute the same.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        machine: Machine,
+        threads: int = 1,
+        precision: Precision = "fp32",
+        parent: Lowering | None = None,
+        chooser: Chooser | None = None,
+        relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
+    ) -> None:
+        self.graph = graph
+        self.relied: Mapping[Graph, Sequence[tuple[Node, Relation]]]
+        self.relied = parent.relied if parent is not None else relied or {}
+        self.chooser: Chooser = (
+            parent.chooser if parent is not None else chooser or Chooser(machine, threads)
+        )
+        self.machine, self.threads = machine, threads
+        self.precisions = LayerPrecisions.of(precision)
+        self.precision = self.precisions.default
+        _check_interface(graph)
+        inputs = [v.tensor for v in graph.inputs]
+        sizes = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
+        if parent is not None:
+            sizes |= parent.program.available_sizes
+        self.program: Program = Program(
+            name,
+            sorted(sizes),
+            [(v.name, v.dtype, v.shape) for v in graph.inputs],
+            [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
+            graph=graph,
+        )
+        self.root: Lowering = self if parent is None else parent.root
+        if parent is not None:
+            self.program.weights = parent.program.weights
+            self.root.program.bodies.append(self.program)
+            self.program.number = len(self.root.program.bodies)
+        self.symbols_made = 0
+        self.checks = SizeChecks(self.program)
+        outer = parent.storage if parent is not None else None
+        self.storage: Storage = Storage(graph, self.program, outer)
+        self.needed: list[Node] = []
+        self._choices = Choices(self.program)
+
+    @property
+    def lanes(self) -> int:
+        """Floats of a vector."""
+        return self.machine.lanes
+
+    def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
+        """The candidate to take for a call with these sizes; the steps of the group remember
+        why.
+        """
+        if len(names) == 1:
+            return names[0]
+        return self._choices.add(self.chooser.of(self.precision).choose(family, sizes, names))
+
+    def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
+        """A new step under construction; `control`: it runs bodies."""
+        return FunctionWriter(self.program, name, [n for n in nodes if n is not None], control)
 
     @cached_property
     def kernels(self) -> KernelTable:
@@ -71,7 +150,7 @@ class Lowering(Placing):
     @cached_property
     def fusing(self) -> Fusing:
         """What adds elementwise work to the program."""
-        return Fusing(self)
+        return Fusing(self.storage, self.program, self.precisions, self.machine)
 
     def run(self, aliases: Mapping[int, int] | None = None) -> Program:
         """The program. `aliases`: outputs that may be left where the body's input of that number
@@ -79,20 +158,22 @@ class Lowering(Placing):
         """
         for number, value in enumerate(self.graph.inputs):
             buffer = Buffer("input", 0, number, label=value.name)
-            self.tensors[value] = dense(buffer, value.dtype, value.shape)
+            self.storage.tensors[value] = dense(buffer, value.dtype, value.shape)
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
         self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, self._reads_parts)
+        self.storage.homes = ConcatSlots(
+            self.graph, self.needed, self.program.available_sizes, self._reads_parts
+        )
         expanded = list(self.relied.get(self.graph, ()))
         for group in self._groups():
-            expanded = self._check_all(expanded)
+            expanded = self.checks.add_all(expanded)
             try:
                 self._lower_group(group)
             except UnsupportedOperatorError as error:
                 error.serial = (group.anchor or group.nodes[0]).serial
                 raise
-        for node, _ in self._check_all(expanded):
+        for node, _ in self.checks.add_all(expanded):
             self.unsupported(node, "sizes that depend on the elements of its inputs")
         self._deliver_outputs(aliases or {})
         return self.program
@@ -130,44 +211,13 @@ class Lowering(Placing):
         """
         return [*self.kernels.runtime_operands(node, is_known), *captured(node)]
 
-    def _check_all(self, relied: Iterable[tuple[Node, Relation]]) -> list[tuple[Node, Relation]]:
-        """Checks of those relations whose sizes are known by now; the others."""
-        return [(node, relation) for node, relation in relied if self._check(node, [relation])]
-
-    def _check(self, node: Node, relied: Iterable[Relation]) -> list[Relation]:
-        """Checks, before the run or now, of those relations whose sizes are known; the others."""
-        later = []
-        for relation in relied:
-            if relation in self.checked:
-                continue
-            if relation.symbols <= set(self.program.symbols) | self.available_sizes:
-                self.require(node, relation)
-                self.checked.add(relation)
-            else:
-                later.append(relation)
-        return later
-
-    def require(self, node: Node, relation: Relation) -> None:
-        """A check of what a node needs of two sizes: before the run if they follow from those of
-        the inputs, else where the node stands.
-        """
-        text = f"{node.kind} node {node.name!r} needs {relation}"
-        if relation.symbols <= set(self.program.symbols):
-            condition = _condition(relation, Size(relation.a), Size(relation.b))
-            self.program.checks.append((condition, text))
-        else:
-            f = self.function("check", node)
-            condition = _condition(relation, f.number(relation.a), f.number(relation.b))
-            f.fail_unless(condition, "DIFFERENT_SIZES")
-            f.finish(text)
-
     # -- groups ------------------------------------------------------------------------------------
 
     def _lower_group(self, group: Group) -> None:
         waiting = {}
         for inner in group.all_nodes:
             self._check_results(inner)
-            waiting[inner] = self._check(inner, relations_of(inner))
+            waiting[inner] = self.checks.add(inner, relations_of(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
         results = [v for part in (*group.producers, group) for v in part.results]
@@ -175,7 +225,7 @@ class Lowering(Placing):
         function = family.fusion.lower if family.fusion and group.producers else family.lower
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
             results = list(dict.fromkeys([*results, *last.outputs]))
-            self.tensors.update((v, self.allocate(v)) for v in results)
+            self.storage.tensors.update((v, self.storage.allocate(v)) for v in results)
         elif node is None:
             self.fusing.elementwise(group)
         elif function is None:
@@ -186,11 +236,11 @@ class Lowering(Placing):
                 family.resolve_sizes(self, node)
             self.precision = self.precisions[node]
             function(self, node, group)
-        self.remember_choices(first)
+        self._choices.settle(first)
         if node is not None:
             self._note_precision(node, first)
         for inner, relied in waiting.items():
-            if not self.are_known(inner) or self._check(inner, relied):
+            if not self.are_known(inner) or self.checks.add(inner, relied):
                 self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
 
     def _note_precision(self, node: Node, first: int) -> None:
@@ -224,7 +274,7 @@ class Lowering(Placing):
         """Whether the sizes of the results are known by now."""
         return (
             set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape))
-            <= self.available_sizes
+            <= self.program.available_sizes
         )
 
     def resolve_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
@@ -233,7 +283,7 @@ class Lowering(Placing):
         """
         f.fail_unless(Invocation("is_possible", (sizes, str(len(shape)))))
         for axis, size in enumerate(shape):
-            unknown = dims.symbols(size) - self.available_sizes
+            unknown = dims.symbols(size) - self.program.available_sizes
             if not unknown:
                 same = Operation("==", (Element(sizes, axis), Size(size)))
                 f.fail_unless(same, "DIFFERENT_SIZES")
@@ -261,20 +311,13 @@ class Lowering(Placing):
             if number in aliases and value is self.graph.inputs[aliases[number]]:
                 self.program.aliases[number] = aliases[number]
                 continue
-            tensor = self.tensor(value)
+            tensor = self.storage.tensor(value)
             home = tensor.buffer
             lies_there = home.kind == "output" and home.number == number and tensor.offset == 0
             if lies_there and tensor.is_dense(natural(tensor.rank)):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
-            self.copy(tensor, target, "output")
-
-
-def _condition(relation: Relation, a: Expression, b: Expression) -> Expression:
-    """What has to hold of two sizes that are in a relation."""
-    if relation.kind == "~":
-        return Invocation("do_broadcast", (a, b))
-    return Operation(relation.kind, (a, b))
+            self.storage.copy(tensor, target, "output")
 
 
 def _is_low(step: Step) -> bool:

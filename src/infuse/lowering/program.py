@@ -149,6 +149,11 @@ class Program:
     checks: list[tuple[Expression, str]] = field(default_factory=list)
     """Conditions on the symbols that must hold, and the message when one does not."""
 
+    @property
+    def available_sizes(self) -> set[str]:
+        """Sizes that are known by now."""
+        return {*self.symbols, *self.late_sizes}
+
     def arena(self, size: Dim, label: str = "") -> Buffer:
         """A buffer of `size` bytes in the arena."""
         buffer = Buffer("arena", size, number=len(self.buffers), label=label)

@@ -45,7 +45,7 @@ def along(
     names = [new_symbol(low) for _ in range(4)]
     f = low.function("find_axis", node)
     longs(f, "in", x.shape)
-    stated = AsSize(Element(f.read(low.dense(axis)), 0))
+    stated = AsSize(Element(f.read(low.storage.dense(axis)), 0))
     f.constant("axis", invoke("axis_index", stated, x.rank), type="int")
     f.fail_unless(infix(infix("axis", ">=", 0), "&&", infix("axis", "<", x.rank - last)))
     f.variable("long", outer=1, inner=1)

@@ -54,7 +54,7 @@ class _Results:
     def __init__(self, low: Lowering, node: Node) -> None:
         self.low, self.node = low, node
         self.tensors = [low.program.block(v.dtype, v.shape) for v in node.outputs]
-        self.available_sizes = set(low.available_sizes)
+        self.available_sizes = set(low.program.available_sizes)
 
     def block(self, number: int) -> BlockOf:
         """The block of an output."""
@@ -82,12 +82,12 @@ class _Results:
         self.low.program.late_sizes += sorted(late)
         f.changes([t.buffer for t in self.tensors])
         f.finish(f"{self.node.kind} {self.node.name}".strip())
-        self.low.tensors.update(zip(self.node.outputs, self.tensors))
+        self.low.storage.tensors.update(zip(self.node.outputs, self.tensors))
 
 
 def _captures(f: FunctionWriter, body: Lowering) -> list[str]:
     """Pointers to what a body reads of the graphs around it."""
-    return [f.read(tensor) for tensor in body.captured]
+    return [f.read(tensor) for tensor in body.storage.captured]
 
 
 def _sizes(value: Value) -> list[Expression]:
@@ -100,7 +100,7 @@ def _bytes(value: Value) -> Size:
 
 @COMMON.lowers("If")
 def if_(low: Lowering, node: Node, group: Group) -> None:
-    condition = low.dense(operand(node))
+    condition = low.storage.dense(operand(node))
     results = _Results(low, node)
     f = low.function("if", node, control=True)
     branches = []
@@ -131,7 +131,7 @@ class _Iteration:
         self.first_input, self.first_output = first_input, first_output
         self.results = _Results(low, node)
         aliases = {first_output + i: first_input + i for i in range(len(carried))}
-        starts = [low.dense(v, natural(v.rank)) for v in carried]
+        starts = [low.storage.dense(v, natural(v.rank)) for v in carried]
         self.body = low.body(self.graph, aliases)
         self.f = low.function(node.kind.lower(), node, control=True)
         self.pointers = [self.f.read(t) for t in starts]
@@ -266,7 +266,7 @@ class _Iteration:
 @COMMON.lowers("Loop")
 def loop(low: Lowering, node: Node, group: Group) -> None:
     most, going = node.input(0), node.input(1)
-    tensors = [None if v is None else low.dense(v) for v in (most, going)]
+    tensors = [None if v is None else low.storage.dense(v) for v in (most, going)]
     carried = [operand(node, i) for i in range(2, len(node.inputs))]
     work = _Iteration(low, node, 2, 1, carried)
     f = work.f
@@ -291,7 +291,7 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     count = len(node.inputs) - attributes["num_scan_inputs"]
     values = [operand(node, i) for i in range(count, len(node.inputs))]
     axes = [a % v.rank for a, v in zip(attributes["scan_input_axes"] or [0] * len(values), values)]
-    slices = [_outermost(low, low.tensor(v), axis) for v, axis in zip(values, axes)]
+    slices = [_outermost(low, low.storage.tensor(v), axis) for v, axis in zip(values, axes)]
     work = _Iteration(low, node, 0, 0, [operand(node, i) for i in range(count)])
     f = work.f
     trips: Dim = values[0].shape[axes[0]]
@@ -322,4 +322,4 @@ def _stack_scan(work: _Iteration, backwards: Sequence[int]) -> None:
 def _outermost(low: Lowering, tensor: Tensor, axis: int) -> Tensor:
     """The tensor with one axis first, dense."""
     moved = tensor.permute([axis, *(a for a in range(tensor.rank) if a != axis)])
-    return low.arranged(moved, natural(moved.rank))
+    return low.storage.arranged(moved, natural(moved.rank))

@@ -25,7 +25,7 @@ def operand(node: Node, index: int = 0) -> Value:
 
 def row_major(low: Lowering, value: Value) -> Tensor:
     """The value, dense in row-major order."""
-    return low.dense(value, natural(value.rank))
+    return low.storage.dense(value, natural(value.rank))
 
 
 def integers(
@@ -45,7 +45,7 @@ def integers(
         return numbers
     names = [new_symbol(low) for _ in range(_length(low, node, value))]
     f = low.function("read_sizes", node)
-    pointer = f.read(low.dense(value)) if names else ""
+    pointer = f.read(low.storage.dense(value)) if names else ""
     for i, name in enumerate(names):
         if least is not None:
             f.fail_unless(infix(Element(pointer, i), ">=", least))
@@ -94,7 +94,7 @@ def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value)
     f.room({name: count + 1})
     if count:
         with f.repeat(infix("i", "<", count), type="int"):
-            f.assign(Element(name, "i"), AsSize(Element(f.read(low.dense(value)), "i")))
+            f.assign(Element(name, "i"), AsSize(Element(f.read(low.storage.dense(value)), "i")))
     return count
 
 

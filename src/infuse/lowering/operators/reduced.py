@@ -45,7 +45,7 @@ def seen_apart(low: Lowering, node: Node) -> Tensor:
         for symbol, name in ((outer[axis], "kept"), (reduced[axis], "reduced")):
             f.assign(Pointed(f.resolves(symbol)), Element(name, axis))
     f.finish(f"{node.kind} {node.name}: sizes")
-    tensor = low.tensor(x)
+    tensor = low.storage.tensor(x)
     shape = tuple(map(dims.symbol, [*outer, *reduced]))
     strides = (*tensor.strides, *tensor.strides)
     return replace(tensor, shape=shape, strides=strides, order=natural(len(shape)))

@@ -122,7 +122,7 @@ def center_crop_pad(low: Lowering, node: Node) -> None:
 @COMMON.resolves_sizes("Range")
 def range_(low: Lowering, node: Node) -> None:
     f = low.function("range_count", node)
-    numbers = [Element(f.read(low.dense(operand(node, i))), 0) for i in range(3)]
+    numbers = [Element(f.read(low.storage.dense(operand(node, i))), 0) for i in range(3)]
     kind = (node.output.dtype.c_name,)
     f.constant("count", invoke("range_count", *numbers, template=kind))
     f.fail_unless(infix("count", ">=", 0))
@@ -157,7 +157,7 @@ def count_compress(low: Lowering, node: Node) -> None:
     condition = operand(node, 1)
     shape, axis = compressed_shape(node)
     f = low.function("count_compress", node)
-    pointer, length = f.read(low.dense(condition)), f.number(condition.shape[0])
+    pointer, length = f.read(low.storage.dense(condition)), f.number(condition.shape[0])
     most = Size(shape[axis])
     kind = (condition.dtype.c_name,)
     rest = infix(pointer, "+", most), infix(length, "-", most)

@@ -33,7 +33,7 @@ INT_MAX = 2**31 - 1
 
 @COMMON.lowers("Identity", "Dropout", runtime_inputs=(0,))
 def identity(low: Lowering, node: Node, group: Group) -> None:
-    low.tensors[node.output] = low.tensor(operand(node))
+    low.storage.tensors[node.output] = low.storage.tensor(operand(node))
     for mask in node.outputs[1:]:
         if mask.uses:
             low.unsupported(node, "a mask output")
@@ -41,43 +41,43 @@ def identity(low: Lowering, node: Node, group: Group) -> None:
 
 @COMMON.lowers("Assert", domain="infuse")
 def assert_(low: Lowering, node: Node, group: Group) -> None:
-    condition = low.dense(operand(node, 1))
+    condition = low.storage.dense(operand(node, 1))
     f = low.function("assert", node)
     f.fail_unless(Pointed(f.read(condition)), "ASSERTION")
     f.finish(node.op.attributes()["message"] or f"Assert {node.name}")
-    low.tensors[node.output] = low.tensor(operand(node))
+    low.storage.tensors[node.output] = low.storage.tensor(operand(node))
 
 
 @COMMON.lowers("Transpose")
 def transpose(low: Lowering, node: Node, group: Group) -> None:
     perm = node.op.attributes()["perm"] or range(operand(node).rank)[::-1]
-    low.tensors[node.output] = low.tensor(operand(node)).permute(perm)
+    low.storage.tensors[node.output] = low.storage.tensor(operand(node)).permute(perm)
 
 
 @COMMON.lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", runtime_inputs=(0,))
 def reshape(low: Lowering, node: Node, group: Group) -> None:
     x, out = operand(node), node.output
-    if low.homes.outputs.get(out) and x.const is None:
-        tensor = low.tensor(x)
-        target = low.allocate(out) if tensor.reshape(out.shape) is None else None
+    if low.storage.homes.outputs.get(out) and x.const is None:
+        tensor = low.storage.tensor(x)
+        target = low.storage.allocate(out) if tensor.reshape(out.shape) is None else None
         place = None if target is None else target.reshape(x.shape)
         if target is not None and place is not None:
-            low.copy(tensor, place, "output")
-            low.tensors[out] = target
+            low.storage.copy(tensor, place, "output")
+            low.storage.tensors[out] = target
             return
-    low.tensors[out] = reshaped(low, x, out.shape)
+    low.storage.tensors[out] = reshaped(low, x, out.shape)
 
 
 def reshaped(low: Lowering, value: Value, shape: Shape) -> Tensor:
     """A value in another shape; copied where its strides do not allow a view."""
-    tensor = low.tensor(value)
+    tensor = low.storage.tensor(value)
     view = tensor.reshape(shape)
     if view is None:
-        view = low.arranged(tensor, _mergeable_order(tensor, shape), value).reshape(shape)
+        view = low.storage.arranged(tensor, _mergeable_order(tensor, shape), value).reshape(shape)
     if view is None:
-        view = low.arranged(tensor, natural(tensor.rank), value).reshape(shape)
+        view = low.storage.arranged(tensor, natural(tensor.rank), value).reshape(shape)
     if view is None:
-        whole = low.arranged(tensor, natural(tensor.rank), value)
+        whole = low.storage.arranged(tensor, natural(tensor.rank), value)
         view = dense(whole.buffer, whole.dtype, shape)
         view = Tensor(view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset)
     return view
@@ -102,7 +102,7 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
 
 @COMMON.lowers("Expand", runtime_inputs=(0,))
 def expand(low: Lowering, node: Node, group: Group) -> None:
-    tensor, shape = low.tensor(operand(node)), node.output.shape
+    tensor, shape = low.storage.tensor(operand(node)), node.output.shape
     shift = len(shape) - tensor.rank
     open_ = [
         a
@@ -111,14 +111,14 @@ def expand(low: Lowering, node: Node, group: Group) -> None:
     ]
     # Of a shape without producer (`_repeat_inputs` of the expansions) the sizes are mostly equal.
     stretch = _repeated if open_ and operand(node, 1).producer is None else _stretched
-    low.tensors[node.output] = stretch(low, node, tensor, open_, shift).expand(shape)
+    low.storage.tensors[node.output] = stretch(low, node, tensor, open_, shift).expand(shape)
 
 
 def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift: int) -> Tensor:
     """The tensor where it lies when it has the sizes of the result along these axes, else a copy of
     it with the elements repeated along those of them that have one.
     """
-    source = low.arranged(tensor, None, operand(node))
+    source = low.storage.arranged(tensor, None, operand(node))
     shape = tuple(
         node.output.shape[axis + shift] if axis in axes else size
         for axis, size in enumerate(source.shape)
@@ -171,7 +171,7 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
     if starts is None or open_axes or open_steps or not low.are_known(node):
         _slice_as_found(low, node)
         return
-    tensor = low.tensor(data)
+    tensor = low.storage.tensor(data)
     for i, start in enumerate(starts):
         axis = axes[i] if axes is not None else i
         step = steps[i] if steps is not None else 1
@@ -180,7 +180,7 @@ def slice_(low: Lowering, node: Node, group: Group) -> None:
         axis %= data.rank
         first = _clamped(start, data.shape[axis], step)
         tensor = tensor.slice(axis, first, node.output.shape[axis], step)
-    low.tensors[node.output] = tensor
+    low.storage.tensors[node.output] = tensor
 
 
 def _slice_as_found(low: Lowering, node: Node) -> None:
@@ -207,12 +207,12 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
         start, stride = f.resolves(first[axis]), f.resolves(step[axis])
         f.assign_all({f"*{start}": f"first[{axis}]", f"*{stride}": f"step[{axis}]"})
     f.finish(f"Slice {node.name}: sizes")
-    tensor = low.tensor(data)
+    tensor = low.storage.tensor(data)
     for axis in range(data.rank):
         tensor = tensor.slice(
             axis, dims.symbol(first[axis]), node.output.shape[axis], dims.symbol(step[axis])
         )
-    low.tensors[node.output] = tensor
+    low.storage.tensors[node.output] = tensor
 
 
 def _clamped(start: Dim, size: Dim, step: int) -> Dim:
@@ -234,22 +234,22 @@ def split(low: Lowering, node: Node, group: Group) -> None:
     start: Dim = 0
     for output in node.outputs:
         size = output.shape[axis]
-        low.tensors[output] = low.tensor(data).slice(axis, start, size)
+        low.storage.tensors[output] = low.storage.tensor(data).slice(axis, start, size)
         start = start + size
 
 
 @COMMON.lowers("Concat")
 def concat(low: Lowering, node: Node, group: Group) -> None:
     axis = node.op.attributes()["axis"] % node.output.rank
-    whole = low.tensors.get(node.output)
+    whole = low.storage.tensors.get(node.output)
     if whole is None:
         biggest = max(node.operands(), key=_static_size)
-        whole = low.allocate(node.output, low.tensor(biggest).order, strided=True)
-        low.tensors[node.output] = whole
+        whole = low.storage.allocate(node.output, low.storage.tensor(biggest).order, strided=True)
+        low.storage.tensors[node.output] = whole
     start: Dim = 0
     for value in node.operands():
         size = value.shape[axis]
-        low.join(value, whole.slice(axis, start, size), node)
+        low.storage.join(value, whole.slice(axis, start, size), node)
         start = start + size
 
 
@@ -262,15 +262,15 @@ def _static_size(value: Value) -> int:
 def tile(low: Lowering, node: Node, group: Group) -> None:
     data, repeats = operand(node), integers(low, node, 1, least=0)
     assert repeats is not None
-    if not dims.symbols(dims.product(node.output.shape)) <= low.available_sizes:
+    if not dims.symbols(dims.product(node.output.shape)) <= low.program.available_sizes:
         define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
-    source = low.tensor(data)
-    target = low.allocate(node.output)
+    source = low.storage.tensor(data)
+    target = low.storage.allocate(node.output)
     spread, whole = source, target
     shape: list[Dim] = []
     for axis in range(data.rank):
         spread = spread.insert(2 * axis)
         whole = whole.unfold(2 * axis, repeats[axis], data.shape[axis])
         shape += [repeats[axis], data.shape[axis]]
-    low.copy(spread.expand(tuple(shape)), whole, "tile", node)
-    low.tensors[node.output] = target
+    low.storage.copy(spread.expand(tuple(shape)), whole, "tile", node)
+    low.storage.tensors[node.output] = target

@@ -29,7 +29,7 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node), operand(node, 1)
     axis = node.op.attributes()["axis"] % x.rank
     source, places = row_major(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather", node)
     inner = dims.product(x.shape[axis + 1 :]) * x.dtype.bytes
     outer, count = dims.product(x.shape[:axis]), dims.product(index.shape)
@@ -37,20 +37,20 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     pointers = f.read(source.bits), f.read(places), f.write(target.bits)
     call_checked(f, "gather", index.dtype, sizes, *pointers)
     f.finish("Gather")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("GatherElements")
 def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node), operand(node, 1)
     source, places = row_major(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather_elements", node)
     steps = _steps(f, source, places, node.op.attributes()["axis"] % x.rank)
     pointers = f.read(source.bits), f.read(places), f.write(target.bits)
     call_checked(f, "gather_elements", index.dtype, x.dtype.bytes, *steps, *pointers)
     f.finish("GatherElements")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("GatherND")
@@ -60,7 +60,7 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     if not isinstance(depth, int):
         low.unsupported(node, "index tuples of unknown length")
     source, places = row_major(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather_nd", node)
     longs(f, "sizes", map(f.number, x.shape[lead : lead + depth]))
     slice_ = dims.product(x.shape[lead + depth :]) * x.dtype.bytes
@@ -69,7 +69,7 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     pointers = f.read(source.bits), f.read(places), f.write(target.bits)
     call_checked(f, "gather_nd", index.dtype, *sizes, *pointers)
     f.finish("GatherND")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("ScatterElements", "ScatterND")
@@ -80,8 +80,8 @@ def scatter(low: Lowering, node: Node, group: Group) -> None:
     if index.dtype.c_name != "int64_t" or not isinstance(depth, int):
         low.unsupported(node, "these indices")
     places, values = row_major(low, index), row_major(low, updates)
-    target = low.allocate(node.output)
-    low.copy(low.tensor(x), target, "scatter", node)
+    target = low.storage.allocate(node.output)
+    low.storage.copy(low.storage.tensor(x), target, "scatter", node)
     f = low.function("scatter", node)
     join = f"JOIN_{attributes['reduction'].upper()}"
     write = f.write(target)
@@ -96,49 +96,49 @@ def scatter(low: Lowering, node: Node, group: Group) -> None:
         call_checked(f, "scatter_nd", x.dtype, join, *sizes, *pointers)
     step = f.finish(node.kind)
     step.reads.append(target.buffer)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("NonZero")
 def nonzero(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("nonzero", node)
     longs(f, "in", map(f.number, x.shape))
     total, count = f.number(dims.product(x.shape)), f.number(node.output.shape[1])
     arguments = f.read(source), "in", x.rank, total, count, f.write(target)
     call(f, "nonzero", x.dtype, *arguments)
     f.finish("NonZero")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Compress")
 def compress(low: Lowering, node: Node, group: Group) -> None:
     x, condition = operand(node), operand(node, 1)
     shape, axis = compressed_shape(node)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("compress", node)
-    holds = f.read(low.dense(condition)), f.number(condition.shape[0])
+    holds = f.read(low.storage.dense(condition)), f.number(condition.shape[0])
     inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
     f.call("compress", f.read(source.bits), *holds, sizes, f.write(target.bits), context=False)
     f.finish("Compress")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Trilu")
 def trilu(low: Lowering, node: Node, group: Group) -> None:
     x, offset = operand(node), node.input(1)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("trilu", node)
     sizes = f.numbers(dims.product(x.shape[:-2]), *x.shape[-2:])
     offsets = None if offset is None else known_ints(offset)
     if offset is None or offsets is not None:
         diagonal = expression(f.number(offsets[0] if offsets else 0))
     else:
-        diagonal = AsSize(Element(f.read(low.dense(offset)), 0))
+        diagonal = AsSize(Element(f.read(low.storage.dense(offset)), 0))
     upper = "true" if node.op.attributes()["upper"] else "false"
     pointers = f.read(source.bits), f.write(target.bits)
     f.call("triangle", x.dtype.bytes, sizes, diagonal, upper, *pointers, context=False)
     f.finish("Trilu")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

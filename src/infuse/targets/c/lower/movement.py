@@ -38,36 +38,36 @@ def _padded(
     low: Lowering, node: Node, before: Sequence[Dim], value: Value | None, mode: str
 ) -> None:
     data = operand(node)
-    source, target = row_major(low, data), low.allocate(node.output)
+    source, target = row_major(low, data), low.storage.allocate(node.output)
     f = low.function("pad", node)
-    number = f.read(low.dense(value)) if value is not None else _stored(f, "value", 0, node)
+    number = f.read(low.storage.dense(value)) if value is not None else _stored(f, "value", 0, node)
     for name, sizes in (("size", data.shape), ("begin", before), ("out", target.shape)):
         longs(f, name, map(f.number, sizes))
     how = "size", "begin", "out", f"PAD_{mode.upper()}", number
     arguments = data.dtype.bytes, data.rank, *how
     f.call("pad", *arguments, f.read(source), f.write(target), context=False)
     f.finish("Pad")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("ConstantOfShape", runtime_inputs=())
 def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("fill", node)
     number = _stored(f, "value", node.op.attributes()["value"], node)
     sizes = target.dtype.bytes, f.number(target.size)
     f.call("fill_elements", *sizes, number, f.write(target), context=False)
     f.finish("fill")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Range")
 def range_(low: Lowering, node: Node, group: Group) -> None:
-    start, step = (low.tensor(operand(node, i)) for i in (0, 2))
-    target = low.allocate(node.output)
+    start, step = (low.storage.tensor(operand(node, i)) for i in (0, 2))
+    target = low.storage.allocate(node.output)
     f = low.function("range", node)
     ends = (Element(f.read(tensor), 0) for tensor in (start, step))
     count = f.number(node.output.shape[0])
     call(f, "range", target.dtype, *ends, count, f.write(target))
     f.finish("range")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

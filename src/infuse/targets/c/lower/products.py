@@ -11,7 +11,7 @@ from infuse.targets.c.table import call, lowers
 
 @lowers("MatMul")
 def matmul(low: Lowering, node: Node, group: Group) -> None:
-    a, b = (low.tensor(operand(node, i)) for i in range(2))
+    a, b = (low.storage.tensor(operand(node, i)) for i in range(2))
     if a.dtype != b.dtype:
         low.unsupported(node, "operands of two types")
     shape = node.output.shape
@@ -19,7 +19,7 @@ def matmul(low: Lowering, node: Node, group: Group) -> None:
     a, b = a.insert(0) if a.rank == 1 else a, b.insert(1) if b.rank == 1 else b
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("matmul", node)
     lists = {"batch": lead, "a_steps": a.strides[:-2], "b_steps": b.strides[:-2]}
     lists |= {"a_strides": a.strides[-2:], "b_strides": b.strides[-2:]}
@@ -29,4 +29,4 @@ def matmul(low: Lowering, node: Node, group: Group) -> None:
     pointers = f.read(a), f.read(b), f.write(target)
     call(f, "matmul", a.dtype, *steps, *pointers)
     f.finish("MatMul")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

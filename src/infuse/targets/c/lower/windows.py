@@ -43,54 +43,54 @@ def _window(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim])
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x, w, bias = operand(node), operand(node, 1), node.input(2)
     source, weights = row_major(low, x), row_major(low, w)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("conv", node)
     _window(low, node, f, w.shape[2:])
     sizes = f.numbers(x.shape[0], x.shape[1], w.shape[0], node.op.attributes()["group"])
-    added = Nothing() if bias is None else f.read(low.dense(bias))
+    added = Nothing() if bias is None else f.read(low.storage.dense(bias))
     pointers = f.read(source), f.read(weights), added, f.write(target)
     call(f, "conv", x.dtype, "window", sizes, *pointers)
     f.finish("Conv")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("ConvInteger")
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     x, w = operand(node), operand(node, 1)
     tensors = [row_major(low, v) for v in (x, w)]
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("conv_integer", node)
     _window(low, node, f, w.shape[2:])
     sizes = f.numbers(x.shape[0], x.shape[1], w.shape[0], node.op.attributes()["group"])
     operands: list[object] = []
     for tensor, zero in zip(tensors, (node.input(2), node.input(3))):
-        point = Nothing() if zero is None else f.read(low.dense(zero))
+        point = Nothing() if zero is None else f.read(low.storage.dense(zero))
         operands += [f.read(tensor), "true" if tensor.dtype.is_signed else "false", point]
     zeros = node.input(3)
     count = f.number(1 if zeros is None else dims.product(zeros.shape))
     f.call("conv_integer", "window", sizes, *operands, count, f.write(target), context=False)
     f.finish("ConvInteger")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("MaxPool", "AveragePool", "LpPool")
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("pool", node)
     _window(low, node, f, attributes["kernel_shape"])
     planes = f.number(dims.product(x.shape[:2]))
     arguments: list[object] = ["window", planes]
     read, write = f.read(source), f.write(target)
     if node.kind == "MaxPool":
-        places = [low.allocate(v) for v in node.outputs[1:] if v.uses]
+        places = [low.storage.allocate(v) for v in node.outputs[1:] if v.uses]
         turned = "true" if attributes["storage_order"] else "false"
         index = f.write(places[0]) if places else Nothing()
         call(f, "max_pool", x.dtype, *arguments, turned, read, write, index)
-        low.tensors.update(zip(node.outputs[1:], places))
+        low.storage.tensors.update(zip(node.outputs[1:], places))
     else:
         counted = "true" if attributes.get("count_include_pad") else "false"
         power = float(attributes.get("p", 0))
         call(f, "sum_pool", x.dtype, *arguments, repr(power), counted, read, write)
     f.finish(node.kind)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -59,7 +59,7 @@ def attention(low: Lowering, node: Node, group: Group) -> None:
     heads.softcap = attributes["softcap"]
     valid = node.input(6)
     if valid is not None:
-        heads.valid = low.dense(valid)
+        heads.valid = low.storage.dense(valid)
     attend(low, node, group, heads)
 
 
@@ -127,11 +127,11 @@ def by_heads(low: Lowering, value: Value, heads: int) -> Tensor:
     """A value (batch, sequence, heads · size), or by heads already, as (batch, heads, sequence,
     size).
     """
-    tensor = low.tensor(value)
+    tensor = low.storage.tensor(value)
     if value.rank == 3:
         tensor = split_heads(tensor, heads)
     if tensor.strides[3] != 1 and tensor.shape[3] != 1:
-        tensor = low.arranged(tensor, (0, 2, 1, 3))
+        tensor = low.storage.arranged(tensor, (0, 2, 1, 3))
     return tensor
 
 
@@ -157,13 +157,13 @@ def _present(low: Lowering, node: Node, number: int, new: Tensor) -> Tensor:
         before = past.shape[2]
         shape = (*new.shape[:2], before + new.shape[2], new.shape[3])
         if output is not None:
-            whole = low.allocate(output, strided=True)
+            whole = low.storage.allocate(output, strided=True)
         else:
-            whole = low.scratch_tensor(new.dtype, shape, natural(4), "present")
-        low.copy(low.tensor(past), whole.slice(2, 0, before), "past", node)
-        low.copy(new, whole.slice(2, before, new.shape[2]), "present", node)
+            whole = low.storage.scratch_tensor(new.dtype, shape, natural(4), "present")
+        low.storage.copy(low.storage.tensor(past), whole.slice(2, 0, before), "past", node)
+        low.storage.copy(new, whole.slice(2, before, new.shape[2]), "present", node)
     if output is not None:
-        low.tensors[output] = whole
+        low.storage.tensors[output] = whole
     return whole
 
 
@@ -199,7 +199,7 @@ def _own_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> Aggregat
 
 
 def _mask_tensor(low: Lowering, value: Value) -> Tensor:
-    tensor = low.tensor(value)
+    tensor = low.storage.tensor(value)
     if value.rank and tensor.shape[-1] != 1 and tensor.strides[-1] not in (0, 1):
-        return low.dense(value, natural(value.rank))
+        return low.storage.dense(value, natural(value.rank))
     return tensor

@@ -17,11 +17,11 @@ def packed_at_run_time(low: Lowering, w: Value, groups: int) -> Tensor:
     wide = dims.floordiv(w.shape[0], groups)
     taps, depth = dims.product(w.shape[2:]), w.shape[1]
     # As [group, columns, taps, depth]; a view where the filters lie without gaps.
-    dense = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
+    dense = low.storage.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
     assert dense is not None
     source = dense.permute((0, 1, 3, 2))
     panels = dims.ceildiv(wide, panel)
-    target = low.scratch_tensor(w.dtype, (groups, panels, taps, depth, panel), natural(5))
+    target = low.storage.scratch_tensor(w.dtype, (groups, panels, taps, depth, panel), natural(5))
     whole = dims.floordiv(wide, panel)
     rest = wide - whole * panel
     if rest != 0:
@@ -43,4 +43,4 @@ def _copy(
     groups, _, taps, depth = source.shape
     split = source.reshape((groups, panels, columns, taps, depth))
     assert split is not None
-    low.copy(split.permute((0, 1, 3, 4, 2)), target, "pack")
+    low.storage.copy(split.permute((0, 1, 3, 4, 2)), target, "pack")

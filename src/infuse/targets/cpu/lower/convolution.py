@@ -101,20 +101,20 @@ def depthwise_sizes(node: Node, win: Window) -> DepthwiseSizes:
 def image(low: Lowering, node: Node) -> Tensor:
     """The input, dense and channels last."""
     x = operand(node)
-    return low.dense(x, channels_last(x.rank))
+    return low.storage.dense(x, channels_last(x.rank))
 
 
 def pixels(low: Lowering, node: Node) -> Tensor:
     """The input, channels last: a copy only where its pixels do not lie equally far apart, or the
     channels of a pixel not side by side.
     """
-    tensor = low.tensor(operand(node))
+    tensor = low.storage.tensor(operand(node))
     return image(low, node) if _rows(tensor) is None else tensor
 
 
 def pixel_pitch(low: Lowering, node: Node) -> Dim:
     """Elements from one pixel of `pixels` to the next."""
-    rows = _rows(low.tensor(operand(node)))
+    rows = _rows(low.storage.tensor(operand(node)))
     channels = operand(node).shape[1]
     return channels if rows is None or rows.shape[0] == 1 else rows.strides[0]
 
@@ -250,13 +250,13 @@ def _windows(
     sizes: ConvSizes,
     sink: Callable[[], str],
 ) -> None:
-    rounded = low.tensor(operand(node)).dtype == dtypes.bfloat16
+    rounded = low.storage.tensor(operand(node)).dtype == dtypes.bfloat16
     form = "taps_bf16" if rounded else low.choose("conv", sizes, *_forms(low, node, sizes))
     planar = form == "planar"
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
     groups = sizes.groups
-    tensor = low.tensor(operand(node)) if planar else pixels(low, node)
+    tensor = low.storage.tensor(operand(node)) if planar else pixels(low, node)
     store = sink()
     if form.startswith("winograd"):
         call_winograd(low, node, f, form, sizes, tensor, store)
@@ -281,7 +281,7 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     which lose too much.
     """
     x, is_constant = operand(node), operand(node, 1).is_const
-    tensor = low.tensor(x)
+    tensor = low.storage.tensor(x)
     planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
     names = forms(sizes, planes=planes, precision=low.precision if is_constant else "fp32")
     if is_constant:
@@ -309,7 +309,7 @@ def pixel_rows(low: Lowering, node: Node) -> Tensor | None:
 
 def image_rows(low: Lowering, node: Node) -> Tensor:
     """The pixels of the input as rows of a matrix, which need not lie without gaps."""
-    view = _rows(low.tensor(operand(node)))
+    view = _rows(low.storage.tensor(operand(node)))
     if view is None:
         view = _rows(image(low, node))
     assert view is not None
@@ -331,7 +331,7 @@ def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
     bias = node.input(index)
     if bias is None:
         return None
-    view = low.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
+    view = low.storage.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
     assert view is not None
     return view
 

@@ -96,6 +96,8 @@ def depthwise_filters(low: Lowering, node: Node) -> Tensor:
         return low.program.packed(
             w.const, how, w.const.size, lambda a: pack_depthwise(planar(a), multiplier)
         )
-    apart = low.tensor(w).unfold(0, dims.floordiv(w.shape[0], multiplier), multiplier)
+    apart = low.storage.tensor(w).unfold(0, dims.floordiv(w.shape[0], multiplier), multiplier)
     results = (1, 0) if multiplier <= MOST_PLANES else (0, 1)
-    return low.arranged(apart.permute((*range(2, w.rank + 1), *results)), natural(w.rank + 1))
+    return low.storage.arranged(
+        apart.permute((*range(2, w.rank + 1), *results)), natural(w.rank + 1)
+    )

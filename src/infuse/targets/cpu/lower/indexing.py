@@ -35,14 +35,14 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
             and dims.compare(">=", start, 0) is not False
         ):
             _require_inside(low, node, start, size)
-            view = low.tensor(x).slice(axis, start, 1)
+            view = low.storage.tensor(x).slice(axis, start, 1)
             view = view.drop(axis)
             for _ in range(index.rank):
                 view = view.insert(axis)
-            low.tensors[node.output] = view
+            low.storage.tensors[node.output] = view
             return
     source, places = _table(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather", node)
     f.include("gather.hpp")
     sizes = [
@@ -59,7 +59,7 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
         pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
         f.call("gather_fp16", text, pointers, failure="2")
     f.finish("Gather")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _table(low: Lowering, x: Value) -> Tensor:
@@ -76,7 +76,7 @@ def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:
     """A check where symbolic sizes leave open whether an index lies inside."""
     for a, b in ((index, size), (-1, index)):
         if dims.compare("<", a, b) is None:
-            low.require(node, Relation("<", a, b))
+            low.checks.require(node, Relation("<", a, b))
 
 
 def sizes_array(f: FunctionWriter, name: str, sizes: Sequence[Dim]) -> None:
@@ -89,7 +89,7 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     x, index = operand(node, 0), operand(node, 1)
     axis = node.op.attributes()["axis"] % x.rank
     source, places = row_major(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather_elements", node)
     f.include("gather.hpp")
     sizes_array(f, "index_sizes", index.shape)
@@ -106,7 +106,7 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
         failure="2",
     )
     f.finish("GatherElements")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("GatherND")
@@ -117,7 +117,7 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     if not isinstance(depth, int):
         low.unsupported(node, "index tuples of unknown length")
     source, places = row_major(low, x), row_major(low, index)
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("gather_nd", node)
     f.include("gather.hpp")
     sizes_array(f, "sizes", x.shape[lead : lead + depth])
@@ -127,7 +127,7 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     f.call("gather_nd", text, pointers, template=(x.dtype.bytes,), failure="2")
     f.finish("GatherND")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("ScatterND")
@@ -137,7 +137,7 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     if not isinstance(depth, int) or not x.dtype.c_name:
         low.unsupported(node, "these operands")
     tensors = [row_major(low, v) for v in (x, index, updates)]
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("scatter_nd", node)
     f.include("gather.hpp")
     sizes_array(f, "sizes", x.shape[:depth])
@@ -147,7 +147,7 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     text = f"{f.number(points)}, {depth}, sizes, {f.number(slice_)}, {pointers}"
     f.call("scatter_nd", text, template=(join,), failure="2")
     f.finish("ScatterND")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("ScatterElements")
@@ -155,7 +155,7 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     x, index, updates = (operand(node, i) for i in range(3))
     axis = node.op.attributes()["axis"] % x.rank
     tensors = [row_major(low, v) for v in (x, index, updates)]
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("scatter_elements", node)
     f.include("gather.hpp")
     sizes_array(f, "index_sizes", index.shape)
@@ -165,13 +165,13 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     text = f"{x.rank}, index_sizes, sizes, {axis}, {pointers}"
     f.call("scatter_elements", text, template=(join,), failure="2")
     f.finish("ScatterElements")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Trilu")
 def trilu(low: Lowering, node: Node, group: Group) -> None:
     x, offset = operand(node), node.input(1)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("trilu", node)
     f.include("sequence.hpp")
     sizes = f.numbers(dims.product(x.shape[:-2]), *x.shape[-2:])
@@ -179,12 +179,12 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
     if offset is None or offsets is not None:
         diagonal = f.number(offsets[0] if offsets else 0)
     else:
-        diagonal = f"long({f.read(low.dense(offset))}[0])"
+        diagonal = f"long({f.read(low.storage.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
     # Bits of zero are zero in every type.
     f.call("triangle", sizes, diagonal, upper, f.read(source.bits), f.write(target.bits))
     f.finish("Trilu")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("TopK", runtime_inputs=(0,))
@@ -193,7 +193,7 @@ def top_k(low: Lowering, node: Node, group: Group) -> None:
     axis = attributes["axis"] % x.rank
     source = row_major(low, x)
     count = node.output.shape[axis]
-    values, places = low.allocate(node.output), _second(low, node)
+    values, places = low.storage.allocate(node.output), _second(low, node)
     f = low.function("top_k", node)
     f.include("sequence.hpp")
     f.scratch("top_k_scratch", "sequence.hpp", count)
@@ -203,15 +203,17 @@ def top_k(low: Lowering, node: Node, group: Group) -> None:
     largest = "true" if attributes["largest"] else "false"
     f.call("top_k", sizes, f.read(source), f.write(values), f.write(places), template=(largest,))
     f.finish("TopK")
-    low.tensors[node.output] = values
+    low.storage.tensors[node.output] = values
 
 
 def _second(low: Lowering, node: Node) -> Tensor:
     """Where the second output goes, a place to forget where nobody reads it."""
     if len(node.outputs) < 2:
-        return low.scratch_tensor(dtypes.int64, node.output.shape, natural(node.output.rank))
-    low.tensors[node.outputs[1]] = low.allocate(node.outputs[1])
-    return low.tensors[node.outputs[1]]
+        return low.storage.scratch_tensor(
+            dtypes.int64, node.output.shape, natural(node.output.rank)
+        )
+    low.storage.tensors[node.outputs[1]] = low.storage.allocate(node.outputs[1])
+    return low.storage.tensors[node.outputs[1]]
 
 
 @lowers("ReverseSequence")
@@ -220,8 +222,8 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     attributes = node.op.attributes()
     batch, time = attributes["batch_axis"] % x.rank, attributes["time_axis"] % x.rank
     order = (batch, time, *(a for a in range(x.rank) if a not in (batch, time)))
-    source, counts = low.dense(x, order), low.dense(lengths)
-    target = low.allocate(node.output, order)
+    source, counts = low.storage.dense(x, order), low.storage.dense(lengths)
+    target = low.storage.allocate(node.output, order)
     f = low.function("reverse_sequence", node)
     f.include("lines.hpp")
     rest = dims.product(x.shape[a] for a in order[2:])
@@ -229,4 +231,4 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     read, write = f"(const char*){f.read(source.bits)}", f"(char*){f.write(target.bits)}"
     f.call("reverse_lines", sizes, read, f.read(counts), write, failure="2")
     f.finish("ReverseSequence")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -59,7 +59,7 @@ def call_integer_convolution(
     """
     x, w, op = operand(node, 0), operand(node, 1), node.op
     assert isinstance(op, Convolving)
-    tensor = low.dense(x, channels_last(x.rank))
+    tensor = low.storage.dense(x, channels_last(x.rank))
     alone = op.group == x.shape[1] and w.shape[:2] == (op.group, 1) and op.group > 1
     alone = alone and w.const is not None and is_constant(node.input(3))
     win = window(node, low) if x.rank in (3, 4) else None
@@ -224,9 +224,9 @@ def _filters(low: Lowering, node: Node, groups: int) -> Packed:
         matrices = _shifted_filters(node).reshape(groups, wide, depth, taps).transpose(0, 3, 2, 1)
         whole = matrices.reshape(groups, int(taps) * int(depth), int(wide))
         return stored(low, whole, (groups,), "filters", _line_count(low, node))
-    whole = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
+    whole = low.storage.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
     if whole is None:
         low.unsupported(node, "filters of unknown sizes")
-    whole = low.arranged(whole.permute((0, 1, 3, 2)), natural(4))
+    whole = low.storage.arranged(whole.permute((0, 1, 3, 2)), natural(4))
     k = dims.product([taps, depth])
     return packed_in_run(low, node, whole, zero, (groups,), (k, wide), (1, k), wide)

@@ -37,7 +37,8 @@ def zero_text(f: FunctionWriter, low: Lowering, zero: Value | None, dtype: dtype
     """C++ text of a pointer to zero points and of the distance from one to the next."""
     if zero is None:
         return f"(const {dtype.c_name}*)nullptr, 0L"
-    return f"{f.read(low.dense(zero, natural(zero.rank)))}, {0 if zero.tensor.size == 1 else 1}L"
+    points = low.storage.dense(zero, natural(zero.rank))
+    return f"{f.read(points)}, {0 if zero.tensor.size == 1 else 1}L"
 
 
 def is_constant(zero: Value | None) -> bool:
@@ -71,11 +72,11 @@ class Packed:
 @lowers("MatMulInteger", has_epilogue=True, accumulates=dtypes.int32)
 def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     a, b, zero = operand(node, 0), operand(node, 1), node.input(2)
-    left = low.tensor(a)
+    left = low.storage.tensor(a)
     left = left.insert(0) if a.rank == 1 else left
     rows, depth, columns = left.shape[-2], left.shape[-1], b.shape[-1]
     lead = node.output.shape[: node.output.rank - (a.rank > 1) - 1]
-    left = low.arranged(left, natural(left.rank))
+    left = low.storage.arranged(left, natural(left.rank))
     if b.rank == 2 and (zero is None or zero.tensor.size == 1):
         rows, lead = dims.product(left.shape[:-1]), ()
     blocks = None if lead else blocks_of(low, _known_matrix(node), rows)
@@ -114,7 +115,7 @@ def _packed_matrices(low: Lowering, node: Node) -> Packed:
     lead, (depth, columns) = b.shape[:-2], b.shape[-2:]
     if wide is not None:
         return stored(low, wide, lead, "matrices")
-    whole = low.arranged(low.tensor(b), natural(b.rank))
+    whole = low.storage.arranged(low.storage.tensor(b), natural(b.rank))
     return packed_in_run(low, node, whole, zero, lead, (depth, columns), (columns, 1), 0)
 
 
@@ -222,7 +223,7 @@ def packed_in_run(
     k, n = shape
     width = 2 * low.lanes
     each = dims.ceildiv(n, width) * dims.ceildiv(k, 2) * (2 * width)
-    target = low.scratch_tensor(dtypes.int16, (*lead, each), natural(len(lead) + 1))
+    target = low.storage.scratch_tensor(dtypes.int16, (*lead, each), natural(len(lead) + 1))
     f = low.function("integer_pack", node)
     f.include("integer.hpp")
     sizes = f.numbers(dims.product(lead), k, n, k * n, *strides)

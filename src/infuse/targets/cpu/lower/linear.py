@@ -55,7 +55,7 @@ def matmul(low: Lowering, node: Node, group: Group) -> None:
     if b.const is not None and b.rank == 2 and a.rank >= 2:
         packed_product(low, node, group, a, b, transposed=False)
     else:
-        batched_product(low, node, group, low.tensor(a), low.tensor(b))
+        batched_product(low, node, group, low.storage.tensor(a), low.storage.tensor(b))
 
 
 @lowers("Gemm", has_epilogue=True, reads_parts=_reads_parts)
@@ -68,14 +68,14 @@ def gemm(low: Lowering, node: Node, group: Group) -> None:
         low.unsupported(node, "beta with a computed addend")
     bias = None
     if c is not None and beta != 0.0:
-        bias = low.tensor(c)
+        bias = low.storage.tensor(c)
         if c.const is not None and beta != 1.0:
             bias = low.program.weight(c.const * np.float32(beta))
     turned = bool(attributes["transA"])
     if b.const is not None:
         packed_product(low, node, group, a, b, bool(attributes["transB"]), bias, alpha, turned)
         return
-    left, right = low.tensor(a), low.tensor(b)
+    left, right = low.storage.tensor(a), low.storage.tensor(b)
     left = left.permute((1, 0)) if turned else left
     right = right.permute((1, 0)) if attributes["transB"] else right
     batched_product(low, node, group, left, right, bias, alpha)
@@ -98,9 +98,9 @@ def packed_product(
     shape = a.shape[::-1] if turned else a.shape
     k, n = shape[-1], node.output.shape[-1]
     rows = dims.product(shape[:-1])
-    left = None if turned else low.tensor(a).reshape((rows, k))
+    left = None if turned else low.storage.tensor(a).reshape((rows, k))
     if left is None or left.strides[1] != 1:
-        whole = low.dense(a, (1, 0) if turned else natural(a.rank))
+        whole = low.storage.dense(a, (1, 0) if turned else natural(a.rank))
         left = dense(whole.buffer, whole.dtype, (rows, k))
         left = replace(left, offset=whole.offset)
     f = low.function("matmul", *group.nodes)

@@ -26,26 +26,26 @@ def square_distances(low: Lowering, node: Node, group: Group) -> None:
     vectors: Array = node.op.attributes()["vectors"]
     count = len(vectors)
     padded = -(-count // 32) * 32
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     weights = low.program.weight(np.pad(vectors, ((0, padded - count), (0, 0))).T.copy())
     f = low.function("square_distances", node)
     f.include("vectors.hpp")
     sizes = f.numbers(*x.shape, count, padded)
     f.call("square_distances", sizes, f.read(source), f.read(weights), f.write(target))
     f.finish("SquareDistances")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("CouplePairs", domain=KERNELS)
 def couple_pairs(low: Lowering, node: Node, group: Group) -> None:
     x, count = operand(node), node.op.attributes()["count"]
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("couple_pairs", node)
     f.include("vectors.hpp")
     f.scratch("couple_pairs_scratch", "vectors.hpp", str(count))
     f.call("couple_pairs", f.numbers(x.shape[0], count), f.read(source), f.write(target))
     f.finish("CouplePairs")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("KnownElements", domain=KERNELS)
@@ -58,7 +58,7 @@ def known_elements(low: Lowering, node: Node, group: Group) -> None:
     count = f.number(dims.product(x.shape))
     f.fail_unless(invoke("all_known", count, f.read(source), *keys), "BAD_INDEX")
     f.finish("KnownElements")
-    low.tensors[node.output] = source
+    low.storage.tensors[node.output] = source
 
 
 @lowers("LabelEncoder", domain=DOMAIN)
@@ -70,7 +70,7 @@ def label_encoder(low: Lowering, node: Node, group: Group) -> None:
     # NaN is one key, after all others; of equal keys the last counts.
     distinct, last = np.unique(keys[::-1], return_index=True)
     lists = [distinct, values[::-1][last], op.default(values).reshape(1)]  # type: ignore[attr-defined]
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("lookup", node)
     f.include("lookup.hpp")
     listed, beside, otherwise = (low.program.weight(np.ascontiguousarray(v)) for v in lists)
@@ -82,7 +82,7 @@ def label_encoder(low: Lowering, node: Node, group: Group) -> None:
         "lookup", f.number(dims.product(x.shape)), f.read(source), pointers, f.write(target.bits)
     )
     f.finish("LabelEncoder")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("TfIdfVectorizer")
@@ -92,7 +92,7 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
     if x.dtype == dtypes.string:
         low.unsupported(node, "strings")
     tree = op.tree()
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("count_ngrams", node)
     f.include("lookup.hpp")
     lists: list[Any] = [tree.starts, tree.tokens, tree.children, tree.columns]
@@ -109,4 +109,4 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(rows, dims.product(x.shape[-1:]), op.columns)
     f.call("count_ngrams", "grams", sizes, f.read(source), f.write(target))
     f.finish("TfIdfVectorizer")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -26,8 +26,8 @@ _MODES = {
 def pad(low: Lowering, node: Node, group: Group) -> None:
     stated = stated_pads(node)
     before = pads_before(low, node)
-    source = low.tensor(operand(node))
-    target = low.allocate(node.output, source.order)
+    source = low.storage.tensor(operand(node))
+    target = low.storage.allocate(node.output, source.order)
     constant = node.op.attributes()["mode"] == "constant"
     grows = all(dims.is_nonnegative(p) for p in (*before, *_pads_after(node, before)))
     if stated and constant and grows and _fill_number(node) is not None:
@@ -35,10 +35,10 @@ def pad(low: Lowering, node: Node, group: Group) -> None:
         inside = target
         for axis, size in enumerate(source.shape):
             inside = inside.slice(axis, before[axis], size)
-        low.copy(source, inside, "pad", node)
+        low.storage.copy(source, inside, "pad", node)
     else:
-        _padded(low, node, low.arranged(source, target.order), target, before)
-    low.tensors[node.output] = target
+        _padded(low, node, low.storage.arranged(source, target.order), target, before)
+    low.storage.tensors[node.output] = target
 
 
 def _pads_after(node: Node, before: list[Dim]) -> list[Dim]:
@@ -65,7 +65,7 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
         )
         number = "&value"
     else:
-        number = f.read(low.dense(value))
+        number = f.read(low.storage.dense(value))
     order = source.order or (0,)
     for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
         f.array(name, f.numbers(*(sizes[a] if sizes else 1 for a in order)))
@@ -90,21 +90,21 @@ def fill(
 
 @lowers("ConstantOfShape", runtime_inputs=())
 def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     fill(low, target, node.op.attributes()["value"], node)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Range")
 def range_(low: Lowering, node: Node, group: Group) -> None:
-    start, step = (low.tensor(operand(node, i)) for i in (0, 2))
-    target = low.allocate(node.output)
+    start, step = (low.storage.tensor(operand(node, i)) for i in (0, 2))
+    target = low.storage.allocate(node.output)
     f = low.function("range", node)
     f.include("sequence.hpp")
     first, delta = (_single(f, t) for t in (start, step))
     f.call("range", first, delta, f.number(node.output.shape[0]), f.write(target))
     f.finish("range")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _single(f: FunctionWriter, tensor: Tensor) -> str:
@@ -114,7 +114,7 @@ def _single(f: FunctionWriter, tensor: Tensor) -> str:
 
 @lowers("CenterCropPad", runtime_inputs=(0,))
 def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
-    data, target = operand(node), low.allocate(node.output)
+    data, target = operand(node), low.storage.allocate(node.output)
     before = centered(node)
-    _padded(low, node, low.arranged(low.tensor(data), target.order), target, before)
-    low.tensors[node.output] = target
+    _padded(low, node, low.storage.arranged(low.storage.tensor(data), target.order), target, before)
+    low.storage.tensors[node.output] = target

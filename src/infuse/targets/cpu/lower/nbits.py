@@ -47,7 +47,7 @@ def decodes(node: Node) -> bool:
 def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     a, op, bias = operand(node), node.op, node.input(5)
     assert isinstance(op, MatMulNBits)
-    left = low.dense(a, natural(a.rank))
+    left = low.storage.dense(a, natural(a.rank))
     weights = _constant(node, 1)
     kind = FLOATS.get(operand(node, 1).dtype)
     if kind is not None:
@@ -72,7 +72,7 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     kernel = "nbits_rounded" if is_rounded else "nbits"
     f.include(f"{kernel}.hpp")
     sink = low.fusing.sink(
-        f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias)
+        f, group, natural(node.output.rank), bias=None if bias is None else low.storage.tensor(bias)
     )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
     words = low.program.packed(

@@ -31,7 +31,7 @@ def softmax(low: Lowering, node: Node, group: Group) -> None:
     kernel = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
     columns = _columns_order(low, group, axis)
     order = columns or (*(a for a in range(x.rank) if a != axis), axis)
-    tensor = low.dense(x, order)
+    tensor = low.storage.dense(x, order)
     f = low.function("softmax", *group.nodes)
     f.include("softmax.hpp")
     place, size = order.index(axis), x.shape[axis]
@@ -59,7 +59,7 @@ def _columns_order(low: Lowering, group: Group, axis: int) -> Order | None:
     assert group.anchor is not None
     x = operand(group.anchor)
     least, size = low.lanes // 2, usual(x.shape[axis])
-    own = low.tensor(x).order
+    own = low.storage.tensor(x).order
     place = own.index(axis)
     if usual(dims.product(x.shape[a] for a in own[place + 1 :])) >= least:
         order = own
@@ -68,7 +68,7 @@ def _columns_order(low: Lowering, group: Group, axis: int) -> Order | None:
     else:
         return None
     space = IterationSpace(x.shape, order, len(order) - order.index(axis) - 1)
-    fits = all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
+    fits = all(space.column_stride(low.storage.tensor(v)) in (0, 1) for v in group.operands())
     return order if fits else None
 
 
@@ -76,9 +76,9 @@ def _columns_order(low: Lowering, group: Group, axis: int) -> Order | None:
 def lp_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x, attributes = operand(node), node.op.attributes()
-    order = low.tensor(x).order
+    order = low.storage.tensor(x).order
     place = order.index(attributes["axis"] % x.rank)
-    tensor = low.dense(x, order)
+    tensor = low.storage.dense(x, order)
     f = low.function("lp_norm", *group.nodes)
     f.include("lp_norm.hpp")
     sink, columns = low.fusing.wide_sink(f, group, order)
@@ -137,7 +137,7 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     rows = dims.product(x.shape[:axis])
     if x.rank - axis > 1:
         low.unsupported(node, "more than one normalized axis")
-    tensor = None if group.producers else low.dense(x, natural(x.rank))
+    tensor = None if group.producers else low.storage.dense(x, natural(x.rank))
     scale, bias = node.input(1), node.input(2)
     f = low.function("norm", *group.all_nodes)
     f.include("norm.hpp")
@@ -147,7 +147,7 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
         low.fusing.made_rows(f, group.producers[0], group, "input")
     else:
         reader(f, tensor, width)
-    pointers = ["nullptr" if v is None else f.read(low.dense(v)) for v in (scale, bias)]
+    pointers = ["nullptr" if v is None else f.read(low.storage.dense(v)) for v in (scale, bias)]
     sizes = f"{f.number(rows)}, {width}"
     epsilon = f"{float(attributes['epsilon'])!r}f"
     f.scratch("norm_scratch", "norm.hpp", columns)
@@ -167,11 +167,11 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     groups = attributes["num_groups"] if node.kind == "GroupNormalization" else channels
     planes = _has_planes(low, group, groups)
     order = natural(x.rank) if planes else channels_last(x.rank)
-    tensor = low.dense(x, order)
+    tensor = low.storage.dense(x, order)
     f = low.function("group_norm", *group.nodes)
     f.include("norm.hpp")
     sink = low.fusing.sink(f, group, order, inner=x.rank - 2 if planes else 1)
-    pointers = [f.read(low.dense(operand(node, i))) for i in (1, 2)]
+    pointers = [f.read(low.storage.dense(operand(node, i))) for i in (1, 2)]
     sizes = GroupSizes(x.shape[0], dims.product(x.shape[2:]), channels, groups)
     reader(f, tensor, f.number(sizes.pixels if planes else channels))
     epsilon = f"{float(attributes['epsilon'])!r}f"
@@ -189,14 +189,14 @@ def _has_planes(low: Lowering, group: Group, groups: Dim) -> bool:
     assert group.anchor is not None
     x = operand(group.anchor)
     order = natural(x.rank)
-    if x.rank < 3 or low.tensor(x).order != order:
+    if x.rank < 3 or low.storage.tensor(x).order != order:
         return False
     if usual(dims.product(x.shape[2:])) < 8 * low.lanes:
         return False
     if usual(x.shape[0]) * usual(groups) < low.threads:
         return False
     space = IterationSpace(x.shape, order, x.rank - 2)
-    return all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
+    return all(space.column_stride(low.storage.tensor(v)) in (0, 1) for v in group.operands())
 
 
 @lowers("BatchNormalization", has_epilogue=True)
@@ -205,8 +205,8 @@ def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     if any(v.uses for v in node.outputs[1:]):
         low.unsupported(node, "running statistics")
     x = operand(node)
-    tensor = low.tensor(x)
-    tensor = low.arranged(tensor, tensor.order, x)
+    tensor = low.storage.tensor(x)
+    tensor = low.storage.arranged(tensor, tensor.order, x)
     vectors = [channel_vector(low, node, i) for i in range(1, 5)]
     acc, scale, shift, mean, variance = inputs(*[dtypes.float32] * 5)
     factor = scale / E.sqrt(variance + float(node.op.attributes()["epsilon"]))

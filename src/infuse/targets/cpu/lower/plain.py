@@ -15,13 +15,13 @@ from infuse.lowering.writer import FunctionWriter
 
 def plain_matmul(low: Lowering, node: Node) -> None:
     """MatMul of other elements than float32; integers wrap."""
-    a, b = (low.tensor(operand(node, i)) for i in range(2))
+    a, b = (low.storage.tensor(operand(node, i)) for i in range(2))
     a, b = a.insert(0) if a.rank == 1 else a, b.insert(1) if b.rank == 1 else b
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     shape = node.output.shape
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     kernel = "double_matmul" if node.output.dtype == dtypes.float64 else "plain_matmul"
     f = low.function(kernel, node)
     f.include("lines.hpp")
@@ -36,7 +36,7 @@ def plain_matmul(low: Lowering, node: Node) -> None:
             f.add(Result(sum_of(batch_terms(f, tensor, len(lead)))))
     f.call(kernel, "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
     f.finish("MatMul")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def batch_terms(f: FunctionWriter, tensor: Tensor, lead: int) -> list[Expression]:

@@ -22,7 +22,7 @@ def lies_as_planes(low: Lowering, node: Node, group: Group) -> bool:
     lie the only result.
     """
     x, rank = operand(node), operand(node).rank
-    homes = low.homes.outputs.get(group.result, ())
+    homes = low.storage.homes.outputs.get(group.result, ())
     return (
         len(group.results) == 1
         and _is_planes(low, x)
@@ -32,7 +32,7 @@ def lies_as_planes(low: Lowering, node: Node, group: Group) -> bool:
 
 
 def _is_planes(low: Lowering, value: Value) -> bool:
-    tensor = low.tensor(value)
+    tensor = low.storage.tensor(value)
     return tensor.dtype == dtypes.float32 and tensor.is_dense(natural(value.rank))
 
 
@@ -40,8 +40,8 @@ def call_planes(
     low: Lowering, node: Node, f: FunctionWriter, sizes: ConvSizes, sink: Callable[[], str]
 ) -> None:
     """Write the call of the kernel for planes; `sink` defines what takes its results."""
-    x, w = low.tensor(operand(node)), operand(node, 1)
-    weights = low.dense(w, natural(w.rank))
+    x, w = low.storage.tensor(operand(node)), operand(node, 1)
+    weights = low.storage.dense(w, natural(w.rank))
     f.include("conv_planes.hpp")
     f.scratch("conv_planes_scratch", "conv_planes.hpp", sizes)
     f.call("conv_planes", f.sizes(sizes), f.read(x), f.read(weights), sink())

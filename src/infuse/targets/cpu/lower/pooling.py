@@ -52,7 +52,7 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     planes = not bytes_too and _has_planes(low, node, group)
     kernel = "pool_planes" if planes else "pool"
     order = natural(x.rank) if planes else channels_last(x.rank)
-    tensor = low.tensor(x) if planes else pixels(low, node)
+    tensor = low.storage.tensor(x) if planes else pixels(low, node)
     pitch = 1 if planes else pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
     f.include(f"{kernel}.hpp")
@@ -77,19 +77,19 @@ def _has_planes(low: Lowering, node: Node, group: Group) -> bool:
     read along them.
     """
     x, order = operand(node), natural(node.output.rank)
-    tensor = low.tensor(x)
+    tensor = low.storage.tensor(x)
     if not tensor.is_dense(order) or tensor.is_dense(channels_last(x.rank)):
         return False
     if usual(node.output.shape[-1]) < low.lanes // 2:
         return False
     space = IterationSpace(node.output.shape, order)
-    return all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
+    return all(space.column_stride(low.storage.tensor(v)) in (0, 1) for v in group.operands())
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", has_epilogue=True)
 def global_pool(low: Lowering, node: Node, group: Group) -> None:
     x, mean = operand(node), node.kind == "GlobalAveragePool"
-    tensor = low.tensor(x)
+    tensor = low.storage.tensor(x)
     planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
     tensor = tensor if planes else image(low, node)
     f = low.function("global_pool", *group.nodes)

@@ -29,9 +29,9 @@ def _inputs(low: Lowering, node: Node) -> dict[int, Tensor]:
 def _result(low: Lowering, node: Node, index: int, fallback: Value) -> Tensor:
     """Where an output goes; a place to forget where it is not asked for."""
     if index < len(node.outputs):
-        low.tensors[node.outputs[index]] = low.allocate(node.outputs[index])
-        return low.tensors[node.outputs[index]]
-    return low.scratch_tensor(fallback.dtype, fallback.shape, natural(fallback.rank))
+        low.storage.tensors[node.outputs[index]] = low.storage.allocate(node.outputs[index])
+        return low.storage.tensors[node.outputs[index]]
+    return low.storage.scratch_tensor(fallback.dtype, fallback.shape, natural(fallback.rank))
 
 
 @lowers("CausalConvWithState")
@@ -44,7 +44,7 @@ def causal_conv(low: Lowering, node: Node, group: Group) -> None:
     if len(node.outputs) > 1:
         state = _result(low, node, 1, x)
     else:
-        state = low.scratch_tensor(x.dtype, (batch, channels, taps - 1), natural(3))
+        state = low.storage.scratch_tensor(x.dtype, (batch, channels, taps - 1), natural(3))
     f = low.function("causal_conv", node)
     f.include("recurrence.hpp")
     f.scratch("causal_conv_scratch", "recurrence.hpp", length, taps)
@@ -73,7 +73,9 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     if len(node.outputs) > 1:
         state = _result(low, node, 1, q)
     else:
-        state = low.scratch_tensor(q.dtype, (batch, op.kv_num_heads, key, value), natural(4))
+        state = low.storage.scratch_tensor(
+            q.dtype, (batch, op.kv_num_heads, key, value), natural(4)
+        )
     f = low.function("linear_attention", node)
     f.include("recurrence.hpp")
     f.scratch("linear_attention_scratch", "recurrence.hpp", key)
@@ -99,9 +101,9 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     cache, update, starts, out = operand(node), operand(node, 1), node.input(2), node.output
     attributes = node.op.attributes()
     axis = attributes["axis"] % cache.rank
-    source, target = row_major(low, update), low.allocate(out)
-    low.copy(low.tensor(cache), target, "cache", node)
-    places = None if starts is None else low.dense(starts)
+    source, target = row_major(low, update), low.storage.allocate(out)
+    low.storage.copy(low.storage.tensor(cache), target, "cache", node)
+    places = None if starts is None else low.storage.dense(starts)
     f = low.function("tensor_scatter", node)
     f.include("recurrence.hpp", "failure.h")
     bytes_ = dims.product(cache.shape[axis + 1 :]) * cache.dtype.bytes
@@ -117,22 +119,24 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     pointers = f"(const char*){f.read(source.bits)}, {index}, (char*){f.write(target.bits)}"
     f.call("tensor_scatter", sizes, circular, pointers, failure="BAD_INDEX")
     f.finish("TensorScatter")
-    low.tensors[out] = target
+    low.storage.tensors[out] = target
 
 
 @lowers("Det")
 def determinant(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("determinants", node)
     f.include("recurrence.hpp")
     f.scratch("determinant_scratch", "recurrence.hpp", x.shape[-1])
     sizes = f.numbers(dims.product(x.shape[:-2]), x.shape[-1])
     f.call("determinants", sizes, f.read(source), f.write(target))
     f.finish("Det")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("BitCast")
 def bit_cast(low: Lowering, node: Node, group: Group) -> None:
-    low.tensors[node.output] = replace(low.tensor(operand(node)), dtype=node.output.dtype)
+    low.storage.tensors[node.output] = replace(
+        low.storage.tensor(operand(node)), dtype=node.output.dtype
+    )

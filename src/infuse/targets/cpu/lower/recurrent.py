@@ -155,7 +155,7 @@ class GateWeights:
     def _packed_in_run(self, weights: Value, one: Pass, k: Dim, halves: int, size: Dim) -> Tensor:
         """What `packed` gives, of weights that only the run has, by a step."""
         source = row_major(self.low, weights)
-        target = self.low.scratch_tensor(self.dtype, (self.directions, size), natural(2))
+        target = self.low.storage.scratch_tensor(self.dtype, (self.directions, size), natural(2))
         f = self.low.function("pack_gates", self.node)
         f.include("recurrent.hpp")
         read, write, hidden_, rows = (
@@ -224,8 +224,8 @@ class Layer:
         """Memory for the digits of rows, and for their steps."""
         words = (rows, DIGITS * dims.ceildiv(k, QUAD))
         return (
-            self.low.scratch_tensor(dtypes.int32, words, natural(2)),
-            self.low.scratch_tensor(self.dtype, (rows,), natural(1)),
+            self.low.storage.scratch_tensor(dtypes.int32, words, natural(2)),
+            self.low.storage.scratch_tensor(self.dtype, (rows,), natural(1)),
         )
 
     def _input_digits(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,11 +246,13 @@ class Layer:
         """The gates of X · Wᵀ with biases, and how far it is from one step and from one example to
         the next.
         """
-        tensor = self.low.tensor(self.x)
+        tensor = self.low.storage.tensor(self.x)
         order = next((o for o in ((0, 1, 2), (1, 0, 2)) if tensor.is_dense(o)), natural(3))
-        tensor = self.low.dense(self.x, order)
+        tensor = self.low.storage.dense(self.x, order)
         total = self.columns * self.directions
-        result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
+        result = self.low.storage.scratch_tensor(
+            self.dtype, (self.time * self.batch, total), natural(2)
+        )
         k, bias = self.x.shape[2], self.node.input(3)
         weights = self.weights.of(self.w, k)
         biases = [
@@ -296,10 +298,10 @@ class Layer:
         low, node = self.low, self.node
         arguments, strides = self.inputs()
         weights = self.weights.of(self.r, self.hidden)
-        states = low.scratch_tensor(
+        states = low.storage.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
         )
-        live = low.scratch_tensor(dtypes.int64, (self.directions, self.batch), natural(2))
+        live = low.storage.scratch_tensor(dtypes.int64, (self.directions, self.batch), natural(2))
         f = low.function(node.kind.lower(), node)
         f.include("recurrent.hpp", "failure.h")
         c = self.dtype.c_name
@@ -345,8 +347,8 @@ class Layer:
         for name, value in zip(("y", "last_h", "last_c"), self.node.outputs):
             if not value.uses:
                 continue
-            target = self.low.allocate(value, _order(value))
-            self.low.tensors[value] = target
+            target = self.low.storage.allocate(value, _order(value))
+            self.low.storage.tensors[value] = target
             pointers[name] = f.write(target)
             if name == "y":
                 time, batch, direction = (0, 2, 1) if self.op.layout == 0 else (1, 0, 2)

@@ -67,11 +67,11 @@ def _plan(low: Lowering, node: Node) -> _Plan:
             dims.product(seen.shape[x.rank :]),
             1,
         ]
-        return _Plan(low.arranged(seen, seen.order), sizes, natural(node.output.rank))
-    order, before, after = _split(low.tensor(x), axes)
+        return _Plan(low.storage.arranged(seen, seen.order), sizes, natural(node.output.rank))
+    order, before, after = _split(low.storage.tensor(x), axes)
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
     result_order = _result_order(node, axes, [*before, *after])
-    return _Plan(low.dense(x, order), sizes, result_order, len(after) or None)
+    return _Plan(low.storage.dense(x, order), sizes, result_order, len(after) or None)
 
 
 @lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
@@ -83,12 +83,12 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     f = low.function(node.kind, *group.nodes)
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
-        target = low.allocate(node.output, plan.order)
+        target = low.storage.allocate(node.output, plan.order)
         shape = f.sizes(ReduceSizes._make([*plan.sizes, 1]))
         template = [reducer] if reducer else []
         kernel = "reduce_scalar" if template else "log_sum_exp"
         f.call(kernel, shape, f.read(tensor), f.write(target), template=template)
-        low.tensors[node.output] = target
+        low.storage.tensors[node.output] = target
         f.finish(node.kind)
         return
     sink, columns = low.fusing.wide_sink(f, group, plan.order, plan.inner)
@@ -111,8 +111,8 @@ def _result_order(node: Node, axes: list[int], outer: list[int]) -> Order:
 def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     axis = attributes["axis"] % x.rank
-    tensor = low.dense(x, natural(x.rank))
-    target = low.allocate(node.output)
+    tensor = low.storage.dense(x, natural(x.rank))
+    target = low.storage.allocate(node.output)
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
     f = low.function(node.kind, node)
     f.include("extremes.hpp")
@@ -121,15 +121,15 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     printed = map(f.printed, sizes)
     f.call("arg_extreme", *printed, last, f.read(tensor), f.write(target), template=(largest,))
     f.finish(node.kind)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("CumSum", "CumProd", runtime_inputs=(0,))
 def running(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     lines = along(low, node, x, node.input(1))
-    tensor = low.dense(x, natural(x.rank))
-    target = low.allocate(node.output)
+    tensor = low.storage.dense(x, natural(x.rank))
+    target = low.storage.allocate(node.output)
     f = low.function(node.kind, node)
     f.include("lines.hpp")
     sizes = f.numbers(*lines.sizes)
@@ -139,4 +139,4 @@ def running(low: Lowering, node: Node, group: Group) -> None:
     join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
     f.call("running", sizes, exclusive, reverse, f.read(tensor), f.write(target), template=(join,))
     f.finish(node.kind)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -92,7 +92,7 @@ def resize(low: Lowering, node: Node, group: Group) -> None:
     x, op = operand(node), node.op
     assert isinstance(op, Resize)
     sides = _sides(low, node, op)
-    tensor = low.tensor(x)
+    tensor = low.storage.tensor(x)
     if (
         x.dtype != dtypes.float32
         or x.rank not in (3, 4)
@@ -122,7 +122,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     assert isinstance(op, Resize)
     planes = kernel == "resize_planes"
     order = natural(x.rank) if planes else channels_last(x.rank)
-    tensor = low.dense(x, order)
+    tensor = low.storage.dense(x, order)
     f = low.function("resize", *group.nodes)
     header = f"{kernel}.hpp"
     f.include(header)
@@ -168,7 +168,7 @@ def _named(lead: Sequence[Dim], plane: Sequence[Side]) -> list[Dim]:
 def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> None:
     """One axis after another, of tensors of any rank and element type."""
     x = operand(node)
-    tensor = low.dense(x)
+    tensor = low.storage.dense(x)
     moving = [side for side in sides if not side.stays]
     wide = x.dtype if x.dtype.is_float or op.mode == "nearest" else dtypes.float64
     shape = list(x.shape)
@@ -176,13 +176,13 @@ def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> N
         shape[side.axis] = side.after
         last = side is max(moving, key=lambda side: tensor.order.index(side.axis))
         target = (
-            low.allocate(node.output, tensor.order)
+            low.storage.allocate(node.output, tensor.order)
             if last
-            else low.scratch_tensor(wide, tuple(shape), tensor.order, node.output.name)
+            else low.storage.scratch_tensor(wide, tuple(shape), tensor.order, node.output.name)
         )
         _axis(low, node, op, side, tensor, target)
         tensor = target
-    low.tensors[node.output] = tensor
+    low.storage.tensors[node.output] = tensor
 
 
 def _axis(
@@ -278,7 +278,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     """A step that finds the sizes of the result, and scale and part of every axis."""
     x = operand(node)
     axes = [a % x.rank for a in op.axes] or list(range(x.rank))
-    plan = low.scratch_tensor(dtypes.float64, (x.rank, 3), natural(2), "resize plan")
+    plan = low.storage.scratch_tensor(dtypes.float64, (x.rank, 3), natural(2), "resize plan")
     f = low.function("resize_plan", node)
     f.include("resize_plan.hpp", "failure.h")
     scales, sizes, roi = node.input(2), node.input(3), node.input(1)
@@ -286,10 +286,10 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     if sized:
         array(low, f, node, "sizes", operand(node, 3))
     none = "(const float*)nullptr"
-    pointer = none if sized or scales is None else f.read(low.dense(scales))
+    pointer = none if sized or scales is None else f.read(low.storage.dense(scales))
     f.arrays({"in": map(size_text, x.shape), "axes": axes})
     f.room({"out": x.rank})
-    part = f.read(low.dense(roi)) if crops and roi is not None else none
+    part = f.read(low.storage.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
     listed = "sizes" if sized else "nullptr"
     told = "out", f.write(plan)

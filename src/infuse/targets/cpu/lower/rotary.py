@@ -32,7 +32,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
         if x.rank == 4 and source.order in ((0, 2, 1, 3), natural(4))
         else natural(x.rank)
     )
-    target = low.allocate(node.output, order)
+    target = low.storage.allocate(node.output, order)
     by_head = target if x.rank == 4 else split_heads(target, attributes["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
@@ -61,7 +61,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
         failure="BAD_INDEX",
     )
     f.finish("RotaryEmbedding")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 # -- ONNX Runtime's GroupQueryAttention ------------------------------------------------------------
@@ -71,10 +71,11 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
 def stored_keys(low: Lowering, node: Node) -> None:
     """How many keys there are in all, which an input tells."""
     unknown = (
-        set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.available_sizes
+        set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape))
+        - low.program.available_sizes
     )
     f = low.function("stored_keys", node)
-    f.constant("total", _first(f.read(low.dense(operand(node, 6))), "(long)"))
+    f.constant("total", _first(f.read(low.storage.dense(operand(node, 6))), "(long)"))
     f.fail_unless(infix("total", ">=", 0))
     for name in unknown:
         f.assign(Pointed(f.resolves(name)), "total")
@@ -106,7 +107,7 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     heads.softcap = attributes["softcap"]
     sinks = node.input(11)
     if sinks is not None:
-        heads.sinks = low.dense(sinks)
+        heads.sinks = low.storage.dense(sinks)
     elif attributes["smooth_softmax"] > 0:
         heads.sinks = low.program.weight(np.zeros(counts[0], np.float32))
     if attributes["local_window_size"] >= 0:
@@ -121,10 +122,10 @@ def _first(pointer: str, cast: str = "") -> Calculated:
 
 def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     """How many keys count in each batch."""
-    result = low.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
+    result = low.storage.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
     f = low.function("count_keys", node)
     f.include("cache.hpp", "failure.h")
-    last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
+    last, total = (f.read(low.storage.dense(operand(node, i))) for i in (5, 6))
     sizes, rows = f.sizes(CacheSizes(*shape)), f.number(most)
     operands = sizes, rows, last, _first(total), f.write(result)
     f.call("count_keys", *operands, failure="BAD_INDEX", context=False)
@@ -136,7 +137,7 @@ def _store(
     low: Lowering, node: Node, number: int, new: Tensor, shape: Shape, valid: Tensor
 ) -> Tensor:
     """The cache of keys (output 1) or values (output 2) with the new ones in it."""
-    past, target = node.input(2 + number), low.allocate(node.outputs[number])
+    past, target = node.input(2 + number), low.storage.allocate(node.outputs[number])
     f = low.function("store_rows", node)
     f.include("cache.hpp")
     old = elements(type="HeadRows")
@@ -145,5 +146,5 @@ def _store(
     fresh = f.strided("HeadRows", new)
     f.call("store_rows", f.sizes(CacheSizes(*shape)), old, fresh, f.read(valid), f.write(target))
     f.finish("GroupQueryAttention: cache")
-    low.tensors[node.outputs[number]] = target
+    low.storage.tensors[node.outputs[number]] = target
     return target

@@ -21,24 +21,24 @@ from infuse.targets.cpu.table import lowers
 @lowers("NonZero")
 def nonzero(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("nonzero", node)
     f.include("sizes.hpp")
     longs(f, "in", x.shape)
     total, count = f.number(dims.product(x.shape)), f.number(node.output.shape[1])
     f.call("nonzero", f.read(source), "in", x.rank, total, count, f.write(target), context=False)
     f.finish("NonZero")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("Compress")
 def compress(low: Lowering, node: Node, group: Group) -> None:
     x, condition = operand(node), operand(node, 1)
     shape, axis = compressed_shape(node)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("compress", node)
     f.include("sizes.hpp")
-    arguments = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
+    arguments = f"{f.read(low.storage.dense(condition))}, {f.number(condition.shape[0])}"
     inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
     f.call(
@@ -50,14 +50,18 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
         context=False,
     )
     f.finish("Compress")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("OneHot", runtime_inputs=(0, 2))
 def one_hot(low: Lowering, node: Node, group: Group) -> None:
     index, values = operand(node), operand(node, 2)
     axis = node.op.attributes()["axis"] % (index.rank + 1)
-    places, choices, target = row_major(low, index), low.dense(values), low.allocate(node.output)
+    places, choices, target = (
+        row_major(low, index),
+        low.storage.dense(values),
+        low.storage.allocate(node.output),
+    )
     f = low.function("one_hot", node)
     f.include("sizes.hpp")
     sizes = f.numbers(
@@ -67,4 +71,4 @@ def one_hot(low: Lowering, node: Node, group: Group) -> None:
         "one_hot", f.read(places), sizes, f.read(choices.bits), f.write(target.bits), context=False
     )
     f.finish("OneHot")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -188,7 +188,7 @@ def _product_form(low: Lowering, groups: list[Group]) -> str:
     """What the 1 x 1 convolutions of a chain make of their operands, all the same."""
     points = [_anchor(g) for g in groups if not _is_depthwise(low, _anchor(g))]
     expands = points[0] is _anchor(groups[0])
-    if expands and low.tensor(operand(points[0])).dtype == dtypes.bfloat16:
+    if expands and low.storage.tensor(operand(points[0])).dtype == dtypes.bfloat16:
         return "bf16"
     forms = {product_form(low, _point_sizes(node)) for node in points}
     return forms.pop() if len(forms) == 1 else "fp32"
@@ -272,7 +272,7 @@ def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     sink = low.fusing.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
     means = low.fusing.sink(f, group, channels_last(4), name="means")
     f.scratch("pooled_chain_scratch", "chain.hpp", call.sizes)
-    made = f.write(low.tensor(middle.result))
+    made = f.write(low.storage.tensor(middle.result))
     f.call("pooled_chain", call.operands, call.expand, sink, made, means, template=(call.form,))
     f.finish(" + ".join(n.kind for n in group.all_nodes))
 

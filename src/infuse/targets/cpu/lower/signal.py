@@ -37,7 +37,7 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     inner = dims.floordiv(line.inner, parts)
     width = 1 if real else 2
     count = dims.minimum(line.size, n)
-    source, target = row_major(low, x), low.allocate(out)
+    source, target = row_major(low, x), low.storage.allocate(out)
     table = fourier_table(low, node, n)
     f = low.function("fourier", node)
     ends, begins = line.size * inner * parts, results * inner * width
@@ -56,7 +56,7 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     )
     _transform(f, n, f.read(source), "nullptr", f.read(table), target)
     f.finish("DFT")
-    low.tensors[out] = target
+    low.storage.tensors[out] = target
 
 
 def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim) -> None:
@@ -104,8 +104,8 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
     frames, results = op.frames(size, steps[0], n), op.results(n)
     if not low.are_known(node):
         define(low, node, out, (batch, frames, results, 2))
-    source, target = row_major(low, x), low.allocate(out)
-    weights = None if window is None else low.dense(window)
+    source, target = row_major(low, x), low.storage.allocate(out)
+    weights = None if window is None else low.storage.dense(window)
     table = fourier_table(low, node, n)
     f = low.function("fourier", node)
     count = n if window is None else dims.minimum(n, window.shape[0])
@@ -131,7 +131,7 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
         target,
     )
     f.finish("STFT")
-    low.tensors[out] = target
+    low.storage.tensors[out] = target
 
 
 def _require_frame(low: Lowering, node: Node, size: Dim, n: Dim) -> None:
@@ -151,7 +151,7 @@ def fourier_table(low: Lowering, node: Node, n: Dim) -> Tensor:
     dtype = node.output.dtype
     if isinstance(n, int):
         return low.program.weight(_table(n).astype(dtype.numpy))
-    table = low.scratch_tensor(dtype, (20 * n,), natural(1), "roots")
+    table = low.storage.scratch_tensor(dtype, (20 * n,), natural(1), "roots")
     f = low.function("fourier_table", node)
     f.include("fourier.hpp")
     f.scratch("fourier_table_scratch", "fourier.hpp", n, str(dtype.bytes))
@@ -204,15 +204,15 @@ def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
     bins, length = (_count(low, node, i) for i in range(2))
     if not low.are_known(node):
         define(low, node, out, (dims.floordiv(length, 2) + 1, bins))
-    target = low.allocate(out)
+    target = low.storage.allocate(out)
     f = low.function("mel_weights", node)
     f.include("mel.hpp", "failure.h")
-    numbers = [f"(double){f.read(low.dense(operand(node, i)))}[0]" for i in range(2, 5)]
+    numbers = [f"(double){f.read(low.storage.dense(operand(node, i)))}[0]" for i in range(2, 5)]
     sizes = f.numbers(bins, length)
     arguments, template = (sizes, *numbers, f.write(target)), (out.dtype.c_name,)
     f.call("mel_weights", *arguments, template=template, failure="BAD_SIZES", context=False)
     f.finish("MelWeightMatrix")
-    low.tensors[out] = target
+    low.storage.tensors[out] = target
 
 
 def _count(low: Lowering, node: Node, index: int) -> Dim:

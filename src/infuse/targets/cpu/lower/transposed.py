@@ -96,7 +96,7 @@ def _spread(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("conv_transpose", *group.nodes)
     parts = w.const.reshape(op.group, -1, *w.const.shape[1:])
     filters = np.ascontiguousarray(np.moveaxis(parts, 1, -1))
-    planes, weights = low.dense(x, natural(rank)), low.program.weight(filters)
+    planes, weights = low.storage.dense(x, natural(rank)), low.program.weight(filters)
     sink = low.fusing.sink(f, group, natural(rank), bias=channel_bias(low, node, 2), inner=rank - 2)
     f.include("spread.hpp")
     f.scratch("spread_scratch", "spread.hpp", sizes)

@@ -33,7 +33,7 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     forest: Forest = attributes["forest"]
     plain = PlainForest.of(forest)
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     kind, votes_kind = x.dtype.c_name, node.output.dtype.c_name
     least_rows = least_ranked_rows(plain, low.machine.lanes)
     ranked = None if least_rows is None else RankedForest.of(plain)
@@ -62,7 +62,7 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         template=(join,),
     )
     f.finish("trees")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _words(low: Lowering, f: FunctionWriter, *arrays: Array) -> list[str]:

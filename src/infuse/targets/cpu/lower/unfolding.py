@@ -78,13 +78,13 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     f.finish(f"Col2Im {node.name}: sizes")
     if not low.are_known(node):
         define(low, node, node.output, (x.shape[0], channels, *sizes))
-    source, target = row_major(low, x), low.allocate(node.output)
+    source, target = row_major(low, x), low.storage.allocate(node.output)
     f = low.function("col2im", node)
     f.include("unfold.hpp")
     f.struct("UnfoldShape", "shape", **dict(_windows(f, node, sizes, block, counts).items))
     f.call("col2im", "shape", f.number(x.shape[0] * channels), f.read(source), f.write(target))
     f.finish("Col2Im")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("MaxUnpool", runtime_inputs=(0, 1))
@@ -94,7 +94,11 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     if not low.are_known(node):
         define(low, node, node.output, integers(low, node, 2, least=0) or ())
     least = op.unpooled(x.shape)
-    source, places, target = row_major(low, x), row_major(low, index), low.allocate(node.output)
+    source, places, target = (
+        row_major(low, x),
+        row_major(low, index),
+        low.storage.allocate(node.output),
+    )
     f = low.function("max_unpool", node)
     f.include("unfold.hpp")
     for a, b in zip(least, node.output.shape):
@@ -107,7 +111,7 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     count = f.number(dims.product(x.shape))
     f.call("max_unpool", x.rank, "least", "size", count, pointers, failure="BAD_INDEX")
     f.finish("MaxUnpool")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("DeformConv", has_epilogue=True)
@@ -142,7 +146,7 @@ def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
     source, offset = image(low, node), row_major(low, operand(node, 2))
     mask = node.input(4)
     weights = None if mask is None else row_major(low, mask)
-    columns = low.scratch_tensor(
+    columns = low.storage.scratch_tensor(
         x.dtype, (x.shape[0], *counts, dims.product(kernel) * x.shape[1]), natural(len(counts) + 2)
     )
     f = low.function("deform_columns", node)
@@ -169,7 +173,7 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     out, bias = node.output, node.input(3)
     filters, target = (
         grouped_filters(low, node, op.group),
-        low.allocate(out, channels_last(out.rank)),
+        low.storage.allocate(out, channels_last(out.rank)),
     )
     f = low.function("deform_conv", node)
     f.include("windows.hpp")
@@ -179,10 +183,12 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     sizes = {"in": line, "out": line, "kernel": "1", "stride": "1", "dilation": "1"}
     pixel = Aggregate(tuple(sizes.items()))
     f.struct("Windows", "windows", n=images, c=channels, rank=1, axis=elements(pixel))
-    added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
+    added = (
+        f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.storage.dense(bias))
+    )
     counts = f.numbers(out.shape[1], op.group)
     f.call(
         "window_conv", "windows", counts, f.read(columns), f.read(filters), added, f.write(target)
     )
     f.finish("DeformConv")
-    low.tensors[out] = target
+    low.storage.tensors[out] = target

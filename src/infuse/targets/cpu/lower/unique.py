@@ -22,7 +22,7 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     source = row_major(low, x)
     first, counts, inverse = (_numbers(low, n) for _ in range(3))
     if len(node.outputs) > 2:
-        inverse = low.tensors[node.outputs[2]] = low.allocate(node.outputs[2])
+        inverse = low.storage.tensors[node.outputs[2]] = low.storage.allocate(node.outputs[2])
     name = new_symbol(low)
     f = low.function("unique", node)
     f.include("unique.hpp", "half.hpp")
@@ -47,9 +47,9 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     _take(low, node, source, (outer, n, inner * x.dtype.bytes), first, count)
     for place, array in ((1, first), (3, counts)):
         if len(node.outputs) > place:
-            target = low.allocate(node.outputs[place])
-            low.copy(array.slice(0, 0, count), target, "unique", node)
-            low.tensors[node.outputs[place]] = target
+            target = low.storage.allocate(node.outputs[place])
+            low.storage.copy(array.slice(0, 0, count), target, "unique", node)
+            low.storage.tensors[node.outputs[place]] = target
 
 
 def _lines(shape: tuple[Dim, ...], axis: int | None) -> tuple[Dim, Dim, Dim]:
@@ -59,7 +59,7 @@ def _lines(shape: tuple[Dim, ...], axis: int | None) -> tuple[Dim, Dim, Dim]:
 
 
 def _numbers(low: Lowering, n: Dim) -> Tensor:
-    return low.scratch_tensor(dtypes.int64, (n,), natural(1))
+    return low.storage.scratch_tensor(dtypes.int64, (n,), natural(1))
 
 
 def _take(
@@ -71,10 +71,10 @@ def _take(
     count: Dim,
 ) -> None:
     """A step that brings the elements or slices at the places to the first output."""
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("take_slices", node)
     f.include("unique.hpp")
     operands = PointerTo(f.read(source.bits)), f.numbers(*lines), f.read(places), f.number(count)
     f.call("take_slices", *operands, PointerTo(f.write(target.bits), is_written=True))
     f.finish("Unique")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target

@@ -32,7 +32,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     # Nothing is computed where pixels are only picked: halves move as the bits they are.
     moves = op.mode == "nearest"
     source, places = image(low, node), row_major(low, grid)
-    target = low.allocate(node.output, channels_last(x.rank))
+    target = low.storage.allocate(node.output, channels_last(x.rank))
     f = low.function("grid_sample", node)
     f.include("sample.hpp")
     f.struct(
@@ -52,7 +52,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     )
     f.call("grid_sample", "shape", read, f.read(places), write)
     f.finish("GridSample")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @resolves_sizes("AffineGrid")
@@ -73,7 +73,7 @@ def _check_equal(low: Lowering, node: Node, a: Dim, b: Dim) -> None:
 @lowers("AffineGrid", runtime_inputs=(0,))
 def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     theta, shape = operand(node), node.output.shape
-    source, target = row_major(low, theta), low.allocate(node.output)
+    source, target = row_major(low, theta), low.storage.allocate(node.output)
     f = low.function("affine_grid", node)
     f.include("sample.hpp")
     f.array("size", f.numbers(*shape[1:-1]))
@@ -81,7 +81,7 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     count, read = f.number(shape[0]), f.read(source)
     f.call("affine_grid", count, len(shape) - 2, "size", aligned, read, f.write(target))
     f.finish("AffineGrid")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _regions(f: FunctionWriter, node: Node) -> Aggregate:
@@ -99,7 +99,7 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     op = node.op
     assert isinstance(op, RoiAlign)
     rois, indices = (row_major(low, operand(node, i)) for i in (1, 2))
-    source, target = image(low, node), low.allocate(node.output, channels_last(4))
+    source, target = image(low, node), low.storage.allocate(node.output, channels_last(4))
     f = low.function("roi_align", node)
     shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
     largest, half = (("false", "true")[flag] for flag in (op.mode == "max", _shifted(op)))
@@ -110,7 +110,7 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     )
     f.include("failure.h")
     f.finish("RoiAlign")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _shifted(op: RoiAlign) -> bool:
@@ -122,14 +122,14 @@ def max_roi_pool(low: Lowering, node: Node, group: Group) -> None:
     op = node.op
     assert isinstance(op, MaxRoiPool)
     rois = row_major(low, operand(node, 1))
-    source, target = image(low, node), low.allocate(node.output, channels_last(4))
+    source, target = image(low, node), low.storage.allocate(node.output, channels_last(4))
     f = low.function("max_roi_pool", node)
     shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.write(target)}"
     f.call("max_roi_pool", shape, scale, pointers, failure="BAD_INDEX")
     f.include("failure.h")
     f.finish("MaxRoiPool")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 @lowers("NonMaxSuppression")
@@ -139,15 +139,15 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
         low.unsupported(node, f"boxes of {boxes.dtype}")
     images, classes, count = scores.shape
     units = images * classes
-    corners = low.scratch_tensor(boxes.dtype, (images, 5, count), natural(3))
+    corners = low.storage.scratch_tensor(boxes.dtype, (images, 5, count), natural(3))
     f = low.function("box_corners", node)
     f.include("suppress.hpp")
     centers = "true" if node.op.attributes()["center_point_box"] else "false"
     sizes = f.numbers(images, count)
     f.call("box_corners", sizes, centers, f.read(row_major(low, boxes)), f.write(corners))
     f.finish("NonMaxSuppression: corners")
-    selected = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
-    counts = low.scratch_tensor(dtypes.int32, (units,), natural(1))
+    selected = low.storage.scratch_tensor(dtypes.int32, (units, count), natural(2))
+    counts = low.storage.scratch_tensor(dtypes.int32, (units,), natural(1))
     f = low.function("suppress", node)
     f.include("suppress.hpp")
     f.scratch("suppress_scratch", "suppress.hpp", count)
@@ -172,13 +172,13 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.array("out", invoke("suppressed_total", f.write(counts), f.number(units)), "3")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonMaxSuppression")
-    target = low.allocate(node.output)
+    target = low.storage.allocate(node.output)
     f = low.function("list_kept", node)
     f.include("suppress.hpp")
     sizes = f.numbers(units, classes, count)
     f.call("list_kept", sizes, f.read(selected), f.read(counts), f.write(target), context=False)
     f.finish("NonMaxSuppression: rows")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _number(low: Lowering, f: FunctionWriter, node: Node, index: int, default: str) -> str:
@@ -188,4 +188,4 @@ def _number(low: Lowering, f: FunctionWriter, node: Node, index: int, default: s
         return default
     if value.const is not None and not is_half(value.dtype):
         return literal(value.const.reshape(-1)[0].item(), value.dtype)
-    return f"{f.read(low.dense(value))}[0]"
+    return f"{f.read(low.storage.dense(value))}[0]"

@@ -54,16 +54,16 @@ def plain_conv(low: Lowering, node: Node) -> None:
     """Convolution of elements of any floating type with filters that may be computed."""
     x, bias = operand(node), node.input(2)
     groups = int(node.op.attributes()["group"])
-    tensor = low.dense(x, channels_last(x.rank))
+    tensor = low.storage.dense(x, channels_last(x.rank))
     filters = grouped_filters(low, node, groups)
-    target = low.allocate(node.output, channels_last(x.rank))
+    target = low.storage.allocate(node.output, channels_last(x.rank))
     f = low.function("window_conv", node)
     _windows(low, node, f, operand(node, 1).shape[2:])
-    added = f"(const {x.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
+    added = f"(const {x.dtype.c_name}*)nullptr" if bias is None else f.read(low.storage.dense(bias))
     sizes = f.numbers(node.output.shape[1], groups)
     f.call("window_conv", "windows", sizes, f.read(tensor), f.read(filters), added, f.write(target))
     f.finish("Conv")
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def grouped_filters(low: Lowering, node: Node, groups: int) -> Tensor:
@@ -75,29 +75,29 @@ def grouped_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     if w.const is not None:
         grouped = w.const.reshape(groups, -1, *w.const.shape[1:])
         return low.program.weight(np.ascontiguousarray(np.transpose(grouped, perm)))
-    whole = low.dense(w, natural(w.rank))
+    whole = low.storage.dense(w, natural(w.rank))
     view = dense(whole.buffer, whole.dtype, shape)
     view = Tensor(
         view.buffer, view.dtype, view.shape, view.strides, view.order, whole.offset
     ).permute(perm)
-    return low.arranged(view, natural(view.rank))
+    return low.storage.arranged(view, natural(view.rank))
 
 
 def plain_pool(low: Lowering, node: Node) -> None:
     """Pooling of elements of any type, with the places of the largest where they are asked for."""
     x, attributes = operand(node), node.op.attributes()
     order = channels_last(x.rank)
-    tensor = low.dense(x, order)
-    target = low.allocate(node.output, order)
+    tensor = low.storage.dense(x, order)
+    target = low.storage.allocate(node.output, order)
     f = low.function(node.kind, node)
     _windows(low, node, f, attributes["kernel_shape"])
     read, write = f.read(tensor), f.write(target)
     if node.kind == "MaxPool":
-        places = [low.allocate(v, order) for v in node.outputs[1:] if v.uses]
+        places = [low.storage.allocate(v, order) for v in node.outputs[1:] if v.uses]
         index = f.write(places[0]) if places else "nullptr"
         first = "true" if attributes["storage_order"] else "false"
         f.call("window_max", "windows", _lowest(node), read, write, index, first)
-        low.tensors.update(zip(node.outputs[1:], places))
+        low.storage.tensors.update(zip(node.outputs[1:], places))
     else:
         op = (
             f"WindowPower{{{float(attributes['p'])!r}}}"
@@ -107,7 +107,7 @@ def plain_pool(low: Lowering, node: Node) -> None:
         counted = "true" if attributes.get("count_include_pad") else "false"
         f.call("window_sum", "windows", counted, op, read, write)
     f.finish(node.kind)
-    low.tensors[node.output] = target
+    low.storage.tensors[node.output] = target
 
 
 def _lowest(node: Node) -> str:

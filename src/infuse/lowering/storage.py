@@ -4,7 +4,6 @@ one another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from infuse import dtypes
@@ -12,135 +11,35 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ir.relations import Relation
-from infuse.lowering.choice import Choice, Chooser
 from infuse.lowering.concat_slots import ConcatSlots, Slot
 from infuse.lowering.expressions import Converted, Element, Operation, Size
-from infuse.lowering.precisions import LayerPrecisions, Precision
 from infuse.lowering.program import Program
 from infuse.lowering.statements import CopyElements, InterleavePlanes
-from infuse.lowering.tensors import (
-    Buffer,
-    Order,
-    Tensor,
-    dense,
-    dense_strides,
-    is_native_type,
-    natural,
-)
+from infuse.lowering.tensors import Buffer, Order, Tensor, dense, dense_strides, natural
 from infuse.lowering.view_chains import place_before, seen_through
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets import Machine
 
 MOST_AXES: Final = 16
 """Axes of a tensor that kernels have loops for."""
 
 
-def _check_interface(graph: Graph) -> None:
-    """UnsupportedOperatorError unless inputs and outputs are tensors of known rank and native
-    element types.
-    """
-    for value in (*graph.inputs, *graph.outputs):
-        if not is_native_type(value.type):
-            raise UnsupportedOperatorError(
-                f"{value.name!r} is a {value.type}, which native code does not take"
-            )
-
-
-class Placing:
-    """A program in the making: its steps so far, and the place of every value.
-
-    `machine` and `precisions` are those of the outermost graph; `precision` is that of the layer
-    that is being lowered.
+class Storage:
+    """Memory for the values of a graph, and the copies between them, which are steps of its
+    program. `parent`: that of the graph around. `homes`: results that lie inside of others.
     """
 
     homes: ConcatSlots
 
-    def __init__(
-        self,
-        graph: Graph,
-        name: str,
-        machine: Machine,
-        threads: int = 1,
-        precision: Precision = "fp32",
-        parent: Placing | None = None,
-        chooser: Chooser | None = None,
-        relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
-    ) -> None:
-        self.graph = graph
-        self.relied: Mapping[Graph, Sequence[tuple[Node, Relation]]]
-        self.relied = parent.relied if parent is not None else relied or {}
-        self.chooser: Chooser = (
-            parent.chooser if parent is not None else chooser or Chooser(machine, threads)
-        )
-        self.choices: list[tuple[int, Choice]] = []
-        """What was chosen for the group that is being lowered, and how many steps there were
-        before.
-        """
-        self.machine, self.threads = machine, threads
-        self.precisions = LayerPrecisions.of(precision)
-        self.precision = self.precisions.default
-        self.parent = parent
-        _check_interface(graph)
-        inputs = [v.tensor for v in graph.inputs]
-        sizes = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
-        if parent is not None:
-            sizes |= parent.available_sizes
-        self.program = Program(
-            name,
-            sorted(sizes),
-            [(v.name, v.dtype, v.shape) for v in graph.inputs],
-            [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
-            graph=graph,
-        )
-        self.root: Placing = self if parent is None else parent.root
-        self.symbols_made = 0
-        self.checked: set[Relation] = set()
-        """What the program checks already."""
-        if parent is not None:
-            self.program.weights = parent.program.weights
-            self.root.program.bodies.append(self.program)
-            self.program.number = len(self.root.program.bodies)
+    def __init__(self, graph: Graph, program: Program, parent: Storage | None = None) -> None:
+        self._graph, self._program, self._parent = graph, program, parent
         self.tensors: dict[Value, Tensor] = {}
-        self.program.places = self.tensors
+        program.places = self.tensors
         self.captured: list[Tensor] = []
         """Where values of the graphs around lie, in the order of the inputs that come after the
         body's own.
         """
-        self.needed: list[Node] = []
         self._copies: dict[tuple[Any, Any, Order], Tensor] = {}
         self._joined: set[tuple[Value, int, Dim]] = set()
-
-    @property
-    def lanes(self) -> int:
-        """Floats of a vector."""
-        return self.machine.lanes
-
-    @property
-    def available_sizes(self) -> set[str]:
-        """Sizes that are known by now."""
-        return {*self.program.symbols, *self.program.late_sizes}
-
-    def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
-        """The candidate to take for a call with these sizes; the steps of the group remember
-        why.
-        """
-        if len(names) == 1:
-            return names[0]
-        choice = self.chooser.of(self.precision).choose(family, sizes, names)
-        self.choices.append((len(self.program.steps), choice))
-        return choice.chosen
-
-    def remember_choices(self, first: int) -> None:
-        """Give the steps from number `first` on, those of one group, the choices that were made for
-        them.
-        """
-        for begin, choice in self.choices[:1]:
-            self.choices[0] = min(begin, first), choice
-        for begin, choice in self.choices:
-            for step in self.program.steps[begin:]:
-                step.choice = choice
-        self.choices.clear()
 
     def tensor(self, value: Value) -> Tensor:
         """Where a value lies; constants go to the weight file, known sizes are stored by a step."""
@@ -148,15 +47,15 @@ class Placing:
         if place is not None:
             return place
         if value.const is not None:
-            place = self.program.weight(value.const)
+            place = self._program.weight(value.const)
         elif value.content is not None and all(
             isinstance(size, int) for size in value.content.reshape(-1)
         ):
-            place = self.program.weight(value.content.astype(value.dtype.numpy))
+            place = self._program.weight(value.content.astype(value.dtype.numpy))
         elif value.content is not None:
             place = self._store_sizes(value)
-        elif self.parent is not None and not self._makes(value):
-            place = self._capture(value, self.parent)
+        elif self._parent is not None and not self._makes(value):
+            place = self._capture(value, self._parent)
         else:
             raise UnsupportedOperatorError(f"value {value.name!r} has no native code")
         self.tensors[value] = place
@@ -165,15 +64,15 @@ class Placing:
     def _makes(self, value: Value) -> bool:
         """Whether a value belongs to this graph, not to one around it."""
         return (
-            value in self.graph.inputs
+            value in self._graph.inputs
             if value.producer is None
-            else value.producer.graph is self.graph
+            else value.producer.graph is self._graph
         )
 
-    def _capture(self, value: Value, parent: Placing) -> Tensor:
+    def _capture(self, value: Value, parent: Storage) -> Tensor:
         """A value of the graph around, as one more input."""
         outer = parent.tensor(value)
-        number = len(self.graph.inputs) + len(self.captured)
+        number = len(self._graph.inputs) + len(self.captured)
         self.captured.append(outer)
         buffer = Buffer("input", 0, number, label=value.name)
         return Tensor(buffer, outer.dtype, outer.shape, outer.strides, outer.order)
@@ -182,7 +81,7 @@ class Placing:
         assert value.content is not None
         target = self.allocate(value)
         sizes = value.content.reshape(-1).tolist()
-        f = self.function("sizes", value.producer)
+        f = self._function("sizes", value.producer)
         pointer = f.write(target)
         for divisor in sorted(dims.divisors(sizes), key=str):
             f.fail_unless(Operation(">", (Size(divisor), "0")), "DIVIDES_BY_ZERO")
@@ -227,7 +126,7 @@ class Placing:
     ) -> Tensor:
         """A tensor of its own in the arena."""
         return dense(
-            self.program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order
+            self._program.arena(dims.product(shape) * dtype.bytes, label), dtype, shape, order
         )
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
@@ -289,7 +188,7 @@ class Placing:
                 tensor.offset,
             )
         if value is not None and value.const is not None:
-            return self.program.weight(value.const, axes)
+            return self._program.weight(value.const, axes)
         place = (id(tensor.buffer), tensor.dtype, tensor.offset)
         key = (place, (tensor.shape, tensor.strides), axes)
         if key not in self._copies:
@@ -322,7 +221,7 @@ class Placing:
             return
         if target.rank > MOST_AXES:
             raise UnsupportedOperatorError(f"a copy along {target.rank} axes has no native code")
-        f = self.function("copy", node)
+        f = self._function("copy", node)
         planes = _few_planes(source, target)
         if planes is not None:
             channels, *sizes = planes
@@ -337,9 +236,9 @@ class Placing:
         f.add(CopyElements(source.dtype.bytes, target.rank, shape, reads, writes, *pointers))
         f.finish(label)
 
-    def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
-        """A new step under construction; `control`: it runs bodies."""
-        return FunctionWriter(self.program, name, [n for n in nodes if n is not None], control)
+    def _function(self, name: str, node: Node | None) -> FunctionWriter:
+        """A step under construction."""
+        return FunctionWriter(self._program, name, [] if node is None else [node])
 
 
 def _few_planes(source: Tensor, target: Tensor) -> tuple[int, Dim, Dim] | None:
