@@ -70,7 +70,7 @@ def packed_pieces(array: Array, elements: int = PIECE_ELEMENTS) -> Iterator[byte
         )
 
 
-def unpack_bytes(raw: bytes | memoryview, shape: tuple[int, ...]) -> Array:
+def unpack_bytes(raw: bytes | bytearray | memoryview, shape: tuple[int, ...]) -> Array:
     """The BYTES elements of a raw form; RequestError when they are not as many as `shape` says, or
     are cut off.
     """

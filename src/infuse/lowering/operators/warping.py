@@ -20,9 +20,9 @@ def dynamic_time_warping(low: Lowering, node: Node, group: Group) -> None:
         low.unsupported(node, f"costs of {x.dtype}")
     rows, columns = x.shape[-2:]
     limit = rows + columns
-    sums = low.scratch_tensor(dtypes.float32, (columns + 1,), natural(1))
-    steps = low.scratch_tensor(dtypes.uint8, (rows, columns), natural(2))
-    path = low.scratch_tensor(dtypes.int32, (2, limit), natural(2))
+    sums = low.storage.scratch_tensor(dtypes.float32, (columns + 1,), natural(1))
+    steps = low.storage.scratch_tensor(dtypes.uint8, (rows, columns), natural(2))
+    path = low.storage.scratch_tensor(dtypes.int32, (2, limit), natural(2))
     source, name = row_major(low, x), new_symbol(low)
     f = low.function("warping_path", node)
     f.include("warping.h")
@@ -33,6 +33,6 @@ def dynamic_time_warping(low: Lowering, node: Node, group: Group) -> None:
     f.array("sizes", 2, "count")
     low.resolve_sizes(f, node, node.output.shape, "sizes")
     f.finish("DynamicTimeWarping")
-    target = low.allocate(node.output)
-    low.copy(path.slice(1, 0, dims.symbol(name)), target, "path", node)
-    low.tensors[node.output] = target
+    target = low.storage.allocate(node.output)
+    low.storage.copy(path.slice(1, 0, dims.symbol(name)), target, "path", node)
+    low.storage.tensors[node.output] = target

@@ -1,43 +1,27 @@
-"""The elements of tensors: what a request may have of them, their bytes in the binary tensor
-extension, and the classes that they stand for.
+"""The elements of tensors: how many there may be, their bytes in the binary tensor extension, and
+the classes that they stand for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
+from infuse.errors import RequestError, TooLargeError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, pack_bytes, unpack_bytes
-from infuse.serving.messages import Parameter, Tensor
+from infuse.serving.messages import Tensor
 
 Buffer = bytes | bytearray | memoryview
 
 # Both NumPy's limits, so that no shape reaches it that it would refuse.
 MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 62
-MOST_TENSORS: Final = 4096
-"""Inputs, or outputs, of one request."""
-MOST_NAME: Final = 4096
-"""Characters of the name of a tensor."""
-MOST_PARAMETERS: Final = 4096
-"""Parameters of one request, those of its tensors included."""
-MOST_TEXT: Final = 1 << 16
-"""Characters of a parameter that is a text."""
 MOST_TEXTS: Final = 1 << 20
 """Elements of BYTES in one tensor."""
-_INTEGERS: Final = range(-(1 << 63), 1 << 64)
-
-
-class Named(Protocol):
-    """An input or output of a message."""
-
-    @property
-    def name(self) -> str: ...
 
 
 def check(name: str, datatype: str, shape: Sequence[int]) -> int:
@@ -77,62 +61,18 @@ def check_texts(name: str, count: int) -> None:
         raise TooLargeError(what, where=f"input {name!r}", hint="send them in several requests")
 
 
-def check_names(kind: str, parts: Sequence[Named]) -> None:
-    """RequestError for more inputs or outputs than one request may have, or longer names, before
-    any is read.
-    """
-    if len(parts) > MOST_TENSORS:
-        raise RequestError(
-            f"the request has {len(parts)} {kind}s, at most {MOST_TENSORS} are taken"
-        )
-    for number, part in enumerate(parts):
-        if len(part.name) > MOST_NAME:
-            what = f"its name has {len(part.name)} characters, at most {MOST_NAME} are taken"
-            raise RequestError(what, where=f"{kind} {number}")
-
-
-def check_id(id: str) -> None:
-    """RequestError for a longer id of a request than any caller needs."""
-    if len(id) > MOST_NAME:
-        raise RequestError(f"its id has {len(id)} characters, at most {MOST_NAME} are taken")
-
-
-def check_parameters(several: Sequence[Mapping[str, Parameter]]) -> None:
-    """RequestError for more or longer parameters, of a request and its tensors, than are taken."""
-    count = sum(map(len, several))
-    if count > MOST_PARAMETERS:
-        raise RequestError(
-            f"the request has {count} parameters, at most {MOST_PARAMETERS} are taken"
-        )
-    for parameters in several:
-        for name, value in parameters.items():
-            if len(name) > MOST_NAME:
-                what = (
-                    f"the name of a parameter has {len(name)} characters, at most {MOST_NAME} are "
-                    "taken"
-                )
-                raise RequestError(what)
-            if isinstance(value, str) and len(value) > MOST_TEXT:
-                what = f"it has {len(value)} characters, at most {MOST_TEXT} are taken"
-                raise RequestError(what, where=f"parameter {name[:100]!r}")
-            if isinstance(value, int) and value not in _INTEGERS:
-                raise RequestError("it has more than 64 bits", where=f"parameter {name[:100]!r}")
-
-
-def from_bytes(
-    name: str, datatype: str, shape: Sequence[int], buffer: Buffer, start: int, size: int
-) -> Array:
-    """The tensor in `size` bytes of `buffer` from `start`, without a copy except for BYTES.
+def from_bytes(name: str, datatype: str, shape: Sequence[int], content: Buffer) -> Array:
+    """The tensor whose bytes are `content`, without a copy except for BYTES.
 
     RequestError when the bytes are not exactly as many as the shape needs, or no elements of the
     type.
     """
-    count = check(name, datatype, shape)
+    count, size = check(name, datatype, shape), len(content)
     if datatype == BYTES:
         if size >= 4 * count:
             check_texts(name, count)
         try:
-            return unpack_bytes(memoryview(buffer)[start : start + size], tuple(shape))
+            return unpack_bytes(content, tuple(shape))
         except RequestError as error:
             error.within(f"input {name!r}")
             raise
@@ -145,7 +85,7 @@ def from_bytes(
         )
     if count == 0:
         return np.empty(shape, dtype)
-    array = np.frombuffer(buffer, dtype, count, start)
+    array = np.frombuffer(content, dtype, count)
     if datatype == "BOOL" and array.view(np.uint8).max() > 1:
         raise RequestError("an element of BOOL is neither 0 nor 1", where=f"input {name!r}")
     return array.reshape(shape)
@@ -212,13 +152,3 @@ def classified(
 def _suffix(labels: Sequence[bytes], place: int) -> bytes:
     """What the name of a class adds to its text."""
     return b":" + labels[place] if place < len(labels) and labels[place] else b""
-
-
-def refuse_shared_memory(parameters: Container[str], where: str) -> None:
-    """UnsupportedRequestError when a tensor is said to lie in shared memory."""
-    if "shared_memory_region" in parameters:
-        raise UnsupportedRequestError(
-            "shared memory between client and server is not supported",
-            where=where,
-            hint="send the tensor as binary data",
-        )

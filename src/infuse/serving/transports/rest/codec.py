@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf, prod
 from typing import Final
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from infuse.errors import RequestError
+from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.messages import (
     InferRequest,
@@ -27,15 +28,17 @@ from infuse.serving.transports.elements import (
     MOST_DIMENSIONS,
     Buffer,
     are_long,
-    check_id,
-    check_names,
-    check_parameters,
     classified,
     from_bytes,
-    refuse_shared_memory,
     to_bytes,
 )
 from infuse.serving.transports.json_elements import from_json, to_json
+from infuse.serving.transports.limits import (
+    check_id,
+    check_names,
+    check_parameters,
+    refuse_shared_memory,
+)
 from infuse.serving.transports.rest.wire import (
     Answer,
     Inference,
@@ -105,31 +108,14 @@ def texts_behind(message: Inference | LooseInference) -> int:
 
 
 def request_of(
-    message: Inference | LooseInference, body: Buffer, place: int, model: str, version: str
+    message: Inference | LooseInference, body: Buffer, start: int, model: str, version: str
 ) -> InferRequest:
-    """The request that a message is, whose binary tensors begin at `place` of the body."""
-    check_id(message.id or "")
-    inputs: list[Tensor] = []
-    check_names("input", message.inputs)
-    check_names("output", message.outputs or ())
-    owners = (message, *message.inputs, *(message.outputs or ()))
-    check_parameters([owner.parameters for owner in owners if owner.parameters])
-    for item in message.inputs:
-        size = _binary_size(item)
-        if size is None:
-            inputs.append(_from_json(item))
-            continue
-        if size > len(body) - place:
-            raise RequestError(
-                f"its binary_data_size is {size}, but {len(body) - place} bytes of the body are "
-                "left",
-                where=f"input {item.name!r}",
-            )
-        array = from_bytes(item.name, item.datatype, item.shape, body, place, size)
-        inputs.append(Tensor(item.name, item.datatype, array, item.parameters or _NONE))
-        place += size
-    if place != len(body):
-        raise RequestError(f"{len(body) - place} bytes of the body belong to no input")
+    """The request that a message is, whose binary tensors begin at `start` of the body."""
+    _check_limits(message)
+    inputs = [
+        Tensor(item.name, item.datatype, _array(item, content), item.parameters or _NONE)
+        for item, content in _contents(message.inputs, body, start)
+    ]
     if len(inputs) > 1 and len({tensor.name for tensor in inputs}) != len(inputs):
         raise RequestError("two inputs have the same name")
     request = InferRequest(model, version, message.id or "", inputs, protocol="http")
@@ -138,6 +124,48 @@ def request_of(
     if message.parameters:
         _apply(request, message.parameters)
     return request
+
+
+def _check_limits(message: Inference | LooseInference) -> None:
+    """RequestError for more or longer parts of a message than are taken, before any is read."""
+    outputs = message.outputs or ()
+    check_id(message.id or "")
+    check_names("input", message.inputs)
+    check_names("output", outputs)
+    owners = (message, *message.inputs, *outputs)
+    check_parameters([owner.parameters for owner in owners if owner.parameters])
+
+
+def _contents(
+    items: Sequence[InputTensor | LooseTensor], body: Buffer, start: int
+) -> Iterator[tuple[InputTensor | LooseTensor, memoryview | None]]:
+    """Inputs with their bytes behind the JSON, from `start` on, one after another; None for one
+    whose elements are JSON. RequestError where they are not all of the body.
+    """
+    rest = memoryview(body)[start:]
+    for item in items:
+        size = _binary_size(item)
+        if size is None:
+            yield item, None
+            continue
+        if size > len(rest):
+            raise RequestError(
+                f"its binary_data_size is {size}, but {len(rest)} bytes of the body are left",
+                where=f"input {item.name!r}",
+            )
+        yield item, rest[:size]
+        rest = rest[size:]
+    if rest:
+        raise RequestError(f"{len(rest)} bytes of the body belong to no input")
+
+
+def _array(item: InputTensor | LooseTensor, content: memoryview | None) -> Array:
+    """The elements of an input: those of its bytes, or of its JSON where it has none."""
+    if content is not None:
+        return from_bytes(item.name, item.datatype, item.shape, content)
+    if item.data is msgspec.UNSET:
+        raise RequestError("it has neither data nor binary_data_size", where=f"input {item.name!r}")
+    return from_json(item.name, item.datatype, item.shape, item.data)
 
 
 def read(head: Buffer) -> Inference | LooseInference:
@@ -188,13 +216,6 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
     if item.data is not msgspec.UNSET:
         raise RequestError("it has both data and binary_data_size", where=f"input {item.name!r}")
     return size
-
-
-def _from_json(item: InputTensor | LooseTensor) -> Tensor:
-    if item.data is msgspec.UNSET:
-        raise RequestError("it has neither data nor binary_data_size", where=f"input {item.name!r}")
-    array = from_json(item.name, item.datatype, item.shape, item.data)
-    return Tensor(item.name, item.datatype, array, item.parameters or _NONE)
 
 
 def _outputs(items: Sequence[WantedOutput]) -> list[RequestedOutput]:
@@ -255,9 +276,7 @@ def decode_raw(body: Buffer, signature: Signature, model: str, version: str = ""
         array = np.empty([1] * len(shape), object)
         array[...] = bytes(body)
     else:
-        array = from_bytes(
-            name, datatype, _deduced(name, datatype, shape, len(body)), body, 0, len(body)
-        )
+        array = from_bytes(name, datatype, _deduced(name, datatype, shape, len(body)), body)
     tensor = Tensor(name, datatype, array)
     return InferRequest(
         model, version, inputs=[tensor], parameters={"binary_data_output": True}, protocol="http"

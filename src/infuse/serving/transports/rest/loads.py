@@ -7,7 +7,8 @@ import binascii
 from typing import Final
 
 from infuse.errors import RequestError
-from infuse.serving.transports.elements import MOST_PARAMETERS, Buffer
+from infuse.serving.transports.elements import Buffer
+from infuse.serving.transports.limits import MOST_PARAMETERS
 from infuse.serving.transports.rest.routes import read_body
 from infuse.serving.transports.rest.wire import Load
 

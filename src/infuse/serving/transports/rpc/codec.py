@@ -20,15 +20,17 @@ from infuse.serving.datatypes import BYTES
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.transports.elements import (
     MOST_DIMENSIONS,
-    MOST_PARAMETERS,
     are_long,
+    classified,
+    from_bytes,
+    to_bytes,
+)
+from infuse.serving.transports.limits import (
+    MOST_PARAMETERS,
     check_id,
     check_names,
     check_parameters,
-    classified,
-    from_bytes,
     refuse_shared_memory,
-    to_bytes,
 )
 from infuse.serving.transports.rpc import wire
 from infuse.serving.transports.rpc.contents import from_contents
@@ -203,8 +205,7 @@ def _inputs(tensors: Sequence[InputTensor], raw: Sequence[bytes | memoryview]) -
                 "it has typed contents, but the request has raw ones too", where=f"input {name!r}"
             )
         else:
-            content = raw[index]
-            data = from_bytes(name, tensor.datatype, tuple(tensor.shape), content, 0, len(content))
+            data = from_bytes(name, tensor.datatype, tuple(tensor.shape), raw[index])
         result.append(Tensor(name, tensor.datatype, data, parameters))
     _check_names("input", result)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from infuse.errors import RequestError, UnsupportedRequestError
-from infuse.serving.transports.elements import MOST_PARAMETERS
+from infuse.serving.transports.limits import MOST_PARAMETERS
 from infuse.serving.transports.rpc.requests import RepositoryRequest
 from infuse.serving.transports.rpc.schema import message, parse
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from infuse.errors import RequestError
-from infuse.serving.transports.elements import MOST_TENSORS
+from infuse.serving.transports.limits import MOST_TENSORS
 
 MOST_FIELDS: Final = 1 << 14
 """Fields of a message for inference, those of its parts left out."""
