@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from infuse.errors import InfuseError, InputError
 from infuse.onnxruntime.devices import CPU, require_cpu
-from infuse.onnxruntime.errors import ArgumentTypeError, BindingFault, ValueFault
+from infuse.onnxruntime.errors import ArgumentTypeError, BindingFault, BoundRunFailure, ValueFault
 from infuse.onnxruntime.values import (
     OrtValue,
     OrtValueVector,
@@ -136,6 +137,25 @@ class IOBinding:
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The bound outputs of the last run as arrays."""
         return [value._value for value in self.get_outputs()]
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def _run(
+        self, run: Callable[[Sequence[str], Mapping[str, OrtValue]], Sequence[OrtValue]]
+    ) -> None:
+        """Call `run` with the names of the outputs and the inputs that are bound, and store the
+        results. Errors are RuntimeErrors, as in ONNX Runtime.
+        """
+        names = [*self._outputs]
+        try:
+            if not names:
+                raise InputError("no output is bound", hint="bind_output names one")
+            self._store(run(names, self._inputs))
+        except InfuseError as error:
+            if isinstance(error, RuntimeError):
+                raise
+            failure = BoundRunFailure(error.what, where=error.where, hint=error.hint)
+            raise failure from error
 
     # -- devices -----------------------------------------------------------------------------------
 

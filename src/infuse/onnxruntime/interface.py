@@ -1,14 +1,20 @@
-"""What a session says of its model: inputs, outputs, and what the file says about itself."""
+"""What a session says of its model: inputs, outputs, and what the file says about itself; and runs
+held against that.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from infuse import dtypes
-from infuse.onnxruntime.values import tensor_type
+from infuse.errors import InputError
+from infuse.onnxruntime.errors import ArgumentTypeError, InvalidArgument, MissingInput, translated
+from infuse.onnxruntime.values import OrtValue, tensor_type
 from infuse.runtime.interface import Model
 from infuse.runtime.shapes import TensorSpec
 
@@ -90,6 +96,46 @@ class Interface:
             [argument for argument, is_optional in inputs if is_optional],
             [NodeArg.of(spec, texts, stated.get(spec.name)) for spec in model.outputs],
         )
+
+    def require(self, feed: Any) -> None:
+        """ArgumentTypeError for what is no dictionary, MissingInput where inputs are left out."""
+        if not isinstance(feed, Mapping):
+            raise ArgumentTypeError(
+                f"the inputs of a run cannot be a {type(feed).__name__}",
+                hint="give a dictionary of arrays by name",
+            )
+        required = [argument.name for argument in self.inputs]
+        if missing := [name for name in required if name not in feed]:
+            raise MissingInput(
+                f"the inputs {', '.join(missing)} are missing",
+                hint=f"the model takes {', '.join(required)}, the call gives "
+                f"{', '.join(map(str, feed)) or 'nothing'}",
+            )
+
+    def chosen(self, results: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+        """The results of these names; InvalidArgument where there is none of one."""
+        if isinstance(names, str):
+            raise ArgumentTypeError(
+                f"the names of outputs cannot be the text {names!r}", hint=f"give [{names!r}]"
+            )
+        try:
+            return [results[name] for name in names]
+        except KeyError as error:
+            outputs = ", ".join(argument.name for argument in self.outputs)
+            raise translated(
+                InputError(
+                    f"the model has no output {error.args[0]!r}", hint=f"its outputs are {outputs}"
+                ),
+                InvalidArgument,
+            ) from None
+
+    def values(self, names: Iterable[str], results: Sequence[Any]) -> list[OrtValue]:
+        """The results of these names as values."""
+        types = {argument.name: argument.type for argument in self.outputs}
+        return [
+            OrtValue(result, "" if isinstance(result, np.ndarray) else types[name])
+            for name, result in zip(names, results)
+        ]
 
 
 def _holder_type(text: str) -> str:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
-from infuse.errors import InfuseError, InputError, RuntimeFailure, did_you_mean
+from infuse.errors import InfuseError, RuntimeFailure, did_you_mean
 from infuse.onnxruntime.binding import IOBinding
 from infuse.onnxruntime.devices import CPU, CPU_PROVIDER, OrtEpDevice, OrtMemoryInfo
 from infuse.onnxruntime.errors import (
     ArgumentTypeError,
-    BoundRunFailure,
     Fail,
-    InvalidArgument,
-    MissingInput,
     refused,
     translated,
 )
@@ -99,12 +95,14 @@ class InferenceSession:
         try:
             results = self._runs.run(input_feed)
         except (InfuseError, AttributeError, TypeError) as error:
-            raise self._explained(error, input_feed) from error.__cause__
+            self._interface.require(input_feed)
+            explained = translated(error) if isinstance(error, InfuseError) else error
+            raise explained from error.__cause__
         if run_options is not None:
             _check_run(run_options)
         if not output_names:
             return list(results.values())
-        return self._chosen(results, output_names)
+        return self._interface.chosen(results, output_names)
 
     def run_async(
         self,
@@ -117,7 +115,7 @@ class InferenceSession:
         """Run in a thread of its own, and call `callback(outputs, user_data, error)` there: `error`
         is an empty text, or says why there are no outputs.
         """
-        self._require_inputs(input_feed)
+        self._interface.require(input_feed)
 
         def work() -> None:
             try:
@@ -143,7 +141,7 @@ class InferenceSession:
                 )
         feed = {name: value._value for name, value in input_dict_ort_values.items()}
         names = output_names or self._output_names
-        return self._values(names, self.run(names, feed, run_options))
+        return self._interface.values(names, self.run(names, feed, run_options))
 
     def run_with_ortvaluevector(
         self,
@@ -168,17 +166,7 @@ class InferenceSession:
         """Run on what is bound. Errors are RuntimeErrors, as in ONNX Runtime."""
         if not isinstance(iobinding, IOBinding):
             raise ArgumentTypeError(f"a {type(iobinding).__name__} is not an IOBinding")
-        names = [*iobinding._outputs]
-        try:
-            if not names:
-                raise InputError("no output is bound", hint="bind_output names one")
-            results = self.run_with_ort_values(names, iobinding._inputs, run_options)
-            iobinding._store(results)
-        except InfuseError as error:
-            if isinstance(error, RuntimeError):
-                raise
-            failure = BoundRunFailure(error.what, where=error.where, hint=error.hint)
-            raise failure from error
+        iobinding._run(lambda names, inputs: self.run_with_ort_values(names, inputs, run_options))
 
     # -- what it is --------------------------------------------------------------------------------
 
@@ -294,51 +282,6 @@ class InferenceSession:
     def get_profiling_start_time_ns(self) -> int:
         """When profiling began, in nanoseconds since 1970; 0 where it is not enabled."""
         return self._profiling_start
-
-    # -- errors ------------------------------------------------------------------------------------
-
-    def _chosen(self, results: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-        if isinstance(names, str):
-            raise ArgumentTypeError(
-                f"the names of outputs cannot be the text {names!r}", hint=f"give [{names!r}]"
-            )
-        try:
-            return [results[name] for name in names]
-        except KeyError as error:
-            raise translated(
-                InputError(
-                    f"the model has no output {error.args[0]!r}",
-                    hint=f"its outputs are {', '.join(self._output_names)}",
-                ),
-                InvalidArgument,
-            ) from None
-
-    def _explained(self, error: Exception, feed: Any) -> Exception:
-        """The error of a run in the words of ONNX Runtime."""
-        self._require_inputs(feed)
-        return translated(error) if isinstance(error, InfuseError) else error
-
-    def _require_inputs(self, feed: Any) -> None:
-        """ArgumentTypeError for what is no dictionary, MissingInput where inputs are left out."""
-        if not isinstance(feed, Mapping):
-            raise ArgumentTypeError(
-                f"the inputs of a run cannot be a {type(feed).__name__}",
-                hint="give a dictionary of arrays by name",
-            )
-        required = [argument.name for argument in self._interface.inputs]
-        if missing := [name for name in required if name not in feed]:
-            raise MissingInput(
-                f"the inputs {', '.join(missing)} are missing",
-                hint=f"the model takes {', '.join(required)}, the call gives "
-                f"{', '.join(map(str, feed)) or 'nothing'}",
-            )
-
-    def _values(self, names: Iterable[str], results: Sequence[Any]) -> list[OrtValue]:
-        types = {argument.name: argument.type for argument in self._interface.outputs}
-        return [
-            OrtValue(result, "" if isinstance(result, np.ndarray) else types[name])
-            for name, result in zip(names, results)
-        ]
 
 
 def _check_arguments(arguments: Mapping[str, Any]) -> None:
