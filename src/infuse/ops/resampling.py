@@ -59,6 +59,86 @@ class ResizedAxis:
         return self.after == self.before and self.scale == 1 and (self.begin, self.end) == (0, 1)
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How the elements of a resampled axis are computed of those before. `coordinates`: the mode of
+    transformation; `cubic`: the coefficient of cubic weights; `extrapolation`: the value outside.
+    """
+
+    mode: str
+    nearest_mode: str
+    coordinates: str
+    cubic: float
+    extrapolation: float
+    excludes_outside: bool
+    antialiases: bool
+
+    def outside(self, axis: ResizedAxis) -> Array:
+        """Which output elements lie outside of the input and get the extrapolation value."""
+        places = self._places(axis)
+        crops = self.coordinates == "tf_crop_and_resize"
+        return np.asarray(((places < 0) | (places > axis.before - 1)) & crops)
+
+    def resample(self, data: Array, axis: ResizedAxis) -> Array:
+        """One axis resampled; linear and cubic modes give float64."""
+        places, outside = self._places(axis), self.outside(axis)
+        spread = (-1,) + (1,) * (data.ndim - 1 - axis.number)
+        if self.mode == "nearest":
+            result = np.take(
+                data, _nearest(self.nearest_mode, places, axis.before), axis=axis.number
+            )
+        else:
+            indices, weights = self._weights(places, axis)
+            wide = data.astype(np.float64)
+            terms = [
+                np.take(wide, np.clip(i, 0, axis.before - 1), axis=axis.number) * w.reshape(spread)
+                for i, w in zip(indices.T, weights.T)
+            ]
+            result = np.sum(terms, axis=0)
+        if outside.any():
+            result = np.where(
+                outside.reshape(spread), result.dtype.type(self.extrapolation), result
+            )
+        return result
+
+    def _places(self, axis: ResizedAxis) -> Array:
+        """Where along the input every output element lies."""
+        place, last = np.arange(axis.after, dtype=np.float64), axis.before - 1
+        mode = self.coordinates
+        if mode == "asymmetric":
+            return place / axis.scale
+        if mode == "align_corners":
+            return place * (last / (axis.after - 1)) if axis.after > 1 else place
+        if mode == "tf_crop_and_resize":
+            if axis.after == 1:
+                return np.full(1, 0.5 * (axis.begin + axis.end) * last)
+            return axis.begin * last + place * ((axis.end - axis.begin) * last / (axis.after - 1))
+        if mode == "pytorch_half_pixel" and axis.after == 1:
+            return np.zeros(1)
+        centered = (place + 0.5) / axis.scale - 0.5
+        if mode == "half_pixel_symmetric":
+            centered += axis.before / 2 * (1 - axis.after / (axis.scale * axis.before))
+        return centered
+
+    def _weights(self, places: Array, axis: ResizedAxis) -> tuple[Array, Array]:
+        """Input elements that every output element is made of, and their weights."""
+        stretch = min(axis.scale, 1.0) if self.antialiases else 1.0
+        reach = 2 if self.mode == "cubic" else 1
+        first = int(np.floor(-reach / stretch)) + 1
+        base = np.floor(places)
+        offsets = np.arange(first, 2 - first)
+        indices = (base[:, None] + offsets).astype(np.intp)
+        distance = np.abs(indices - places[:, None]) * stretch
+        weights = (
+            _cubic(distance, self.cubic) if self.mode == "cubic" else np.clip(1 - distance, 0, 1)
+        )
+        if self.excludes_outside:
+            weights = np.where((indices < 0) | (indices >= axis.before), 0, weights)
+        if self.excludes_outside or self.antialiases:
+            weights = weights / weights.sum(axis=1, keepdims=True)
+        return indices, weights
+
+
 class Resize(Op):
     """x resampled to `sizes`, or to its sizes times `scales` rounded down, along `axes` (all when
     empty).
@@ -233,7 +313,7 @@ class Resize(Op):
         data = x
         for axis in self.plan(x.shape, roi, scales, sizes):
             if not axis.is_identity:
-                data = self.resample(data, axis)
+                data = self.sampling.resample(data, axis)
         return data if data.dtype == x.dtype else as_type(data, x.dtype)
 
     def plan(
@@ -264,72 +344,18 @@ class Resize(Op):
         ends = [float(v) for v in roi[count:]] if crop and roi is not None else [1.0] * count
         return [ResizedAxis(*row) for row in zip(axes, before, after, ratios, begins, ends)]
 
-    def outside(self, axis: ResizedAxis) -> Array:
-        """Which output elements lie outside of the input and get the extrapolation value."""
-        places = self._places(axis)
-        crops = self.coordinate_transformation_mode == "tf_crop_and_resize"
-        return np.asarray(((places < 0) | (places > axis.before - 1)) & crops)
-
-    def resample(self, data: Array, axis: ResizedAxis) -> Array:
-        """One axis resampled; linear and cubic modes give float64."""
-        places, outside = self._places(axis), self.outside(axis)
-        spread = (-1,) + (1,) * (data.ndim - 1 - axis.number)
-        if self.mode == "nearest":
-            result = np.take(
-                data, _nearest(self.nearest_mode, places, axis.before), axis=axis.number
-            )
-        else:
-            indices, weights = self._weights(places, axis)
-            wide = data.astype(np.float64)
-            terms = [
-                np.take(wide, np.clip(i, 0, axis.before - 1), axis=axis.number) * w.reshape(spread)
-                for i, w in zip(indices.T, weights.T)
-            ]
-            result = np.sum(terms, axis=0)
-        if outside.any():
-            result = np.where(
-                outside.reshape(spread), result.dtype.type(self.extrapolation_value), result
-            )
-        return result
-
-    def _places(self, axis: ResizedAxis) -> Array:
-        """Where along the input every output element lies."""
-        place, last = np.arange(axis.after, dtype=np.float64), axis.before - 1
-        mode = self.coordinate_transformation_mode
-        if mode == "asymmetric":
-            return place / axis.scale
-        if mode == "align_corners":
-            return place * (last / (axis.after - 1)) if axis.after > 1 else place
-        if mode == "tf_crop_and_resize":
-            if axis.after == 1:
-                return np.full(1, 0.5 * (axis.begin + axis.end) * last)
-            return axis.begin * last + place * ((axis.end - axis.begin) * last / (axis.after - 1))
-        if mode == "pytorch_half_pixel" and axis.after == 1:
-            return np.zeros(1)
-        centered = (place + 0.5) / axis.scale - 0.5
-        if mode == "half_pixel_symmetric":
-            centered += axis.before / 2 * (1 - axis.after / (axis.scale * axis.before))
-        return centered
-
-    def _weights(self, places: Array, axis: ResizedAxis) -> tuple[Array, Array]:
-        """Input elements that every output element is made of, and their weights."""
-        stretch = min(axis.scale, 1.0) if self.antialias else 1.0
-        reach = 2 if self.mode == "cubic" else 1
-        first = int(np.floor(-reach / stretch)) + 1
-        base = np.floor(places)
-        offsets = np.arange(first, 2 - first)
-        indices = (base[:, None] + offsets).astype(np.intp)
-        distance = np.abs(indices - places[:, None]) * stretch
-        weights = (
-            _cubic(distance, self.cubic_coeff_a)
-            if self.mode == "cubic"
-            else np.clip(1 - distance, 0, 1)
+    @property
+    def sampling(self) -> Sampling:
+        """How elements along an axis are made of those before."""
+        return Sampling(
+            self.mode,
+            self.nearest_mode,
+            self.coordinate_transformation_mode,
+            self.cubic_coeff_a,
+            self.extrapolation_value,
+            bool(self.exclude_outside),
+            bool(self.antialias),
         )
-        if self.exclude_outside:
-            weights = np.where((indices < 0) | (indices >= axis.before), 0, weights)
-        if self.exclude_outside or self.antialias:
-            weights = weights / weights.sum(axis=1, keepdims=True)
-        return indices, weights
 
     def flops(self, shapes: Shapes) -> Flops:
         """For each axis that changes: nothing to take the nearest, 3 operations to blend two

@@ -32,8 +32,8 @@ def resize_gradient(op: Resize, make: GradientBuilder, node: Node, grads: Gradie
         if axis.is_identity:
             continue
         # Column i says what the element i of the axis gives to every result.
-        matrix = op.resample(np.eye(axis.before), replace(axis, number=0))
-        matrix[op.outside(axis)] = 0
+        matrix = op.sampling.resample(np.eye(axis.before), replace(axis, number=0))
+        matrix[op.sampling.outside(axis)] = 0
         order = (*(a for a in range(x.rank) if a != axis.number), axis.number)
         lines = make.permute(g, *order)
         back = make("MatMul", lines, constant(matrix.astype(x.dtype.numpy)))
