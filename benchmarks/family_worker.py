@@ -62,6 +62,11 @@ class Result:
     """Of each step."""
 
 
+def is_good(result: Result) -> bool:
+    """Right, or no fault of Infuse."""
+    return result.outcome == RIGHT or result.outcome in OTHERS
+
+
 def ask(name: str, exporter: str, limit: float, tolerance: float, saved: bool = False) -> Result:
     """Run one family in a process of its own; each step may take `limit` seconds. See `measure` for
     `saved`.
