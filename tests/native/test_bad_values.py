@@ -3,7 +3,7 @@ a crash.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from infuse import dtypes
 from infuse.build.compile import compile_graph
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.exporters.onnx import to_model
-from infuse.ir.graph import constant
+from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
+from infuse.runtime import CompiledModel
 from tests.native.builder import Builder
 
 NAN, INF = np.nan, np.inf
@@ -216,6 +217,16 @@ def test_pads_that_overflow_are_impossible() -> None:
                 model.run({"x": ROWS.astype(np.float32), "pads": np.full(4, number)})
 
 
+@lru_cache
+def padded(mode: str) -> tuple[Graph, CompiledModel]:
+    """Padding of a vector by amounts that a run gives, and its compiled form."""
+    b = Builder("pads")
+    b.output(
+        b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode)
+    )
+    return b.graph, compile_graph(b.graph, CompileOptions(threads=1))
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 @pytest.mark.parametrize(
     ("size", "amounts", "works"),
@@ -240,23 +251,19 @@ def test_pads_repeat_what_is_left(
     mode: str, size: int, amounts: tuple[int, int], works: bool | None
 ) -> None:
     """None: only where a constant is added."""
-    b = Builder("pads")
-    b.output(
-        b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode)
-    )
+    graph, model = padded(mode)
     feeds = {"x": np.arange(size, dtype=np.float32), "pads": np.array(amounts)}
-    model = compile_graph(b.graph, CompileOptions(threads=1))
     if works or (works is None and mode == "constant"):
-        (expected,) = evaluate(b.graph, feeds).values()
+        (expected,) = evaluate(graph, feeds).values()
         np.testing.assert_array_equal(next(iter(model.run(feeds).values())), expected)
         if (
             mode != "reflect" and expected.size
         ):  # of the others, ONNX Runtime refuses some that mean something
-            witness = onnxruntime.InferenceSession(to_model(b.graph).SerializeToString())
+            witness = onnxruntime.InferenceSession(to_model(graph).SerializeToString())
             np.testing.assert_array_equal(witness.run(None, feeds)[0], expected)
         return
     with pytest.raises(InfuseError):
-        evaluate(b.graph, feeds)
+        evaluate(graph, feeds)
     with pytest.raises(RuntimeFailure, match="impossible"):
         model.run(feeds)
 
