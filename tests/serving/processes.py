@@ -13,15 +13,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.serving.builds import share_builds
+
 SECONDS = 120.0
 # A server that a killed test run leaves behind would go on for ever.
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 class ServeProcess:
-    """A server process on free ports; use it as a context, which kills it at the end."""
+    """A server process on free ports; use it as a context, which kills it at the end.
 
-    def __init__(self, repository: Path | str, folder: Path, options: Sequence[str] = ()) -> None:
+    Where `shares` is said, it starts processes that build only for what no test has built before.
+    """
+
+    def __init__(
+        self,
+        repository: Path | str,
+        folder: Path,
+        options: Sequence[str] = (),
+        shares: bool = True,
+    ) -> None:
+        if shares and not (folder / "cache").exists():
+            share_builds(folder / "cache")
         self.folder = folder
         self.http = self.grpc = self.admin = 0
         ports = [f"--{name}-port=0" for name in ("http", "grpc", "admin")]

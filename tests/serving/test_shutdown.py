@@ -210,7 +210,7 @@ def test_a_second_signal_ends_it_at_once_while_a_large_request_is_read(
 
 
 def test_a_signal_while_it_starts(repository: Path, tmp_path: Path) -> None:
-    with ServeProcess(repository, tmp_path) as server:
+    with ServeProcess(repository, tmp_path, shares=False) as server:
         server.until(server.children, "it compiles or loads")
         server.tell()
         assert server.end() == 0

@@ -32,6 +32,11 @@ pytestmark = pytest.mark.row("S2")
 OPTIONS: dict[str, Any] = {"precision": "fp32", "tune": False, "weights": "fast", "threads": 1}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def shared_builds() -> None:
+    """Each engine has the records of its own cache."""
+
+
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were built, one after the other."""
