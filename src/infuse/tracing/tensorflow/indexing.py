@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from infuse.errors import ModelFileError
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 from infuse.tracing.axes import axis_of
+from infuse.tracing.semantics import slicing
+from infuse.tracing.semantics.slicing import BEFORE, LAST, Masks
 from infuse.tracing.tensorflow.calls import OperandCall, shared
 
 
@@ -73,80 +75,30 @@ def unique(call: OperandCall) -> list[Value]:
 
 # -- slices ----------------------------------------------------------------------------------------
 
-_LAST: Final = (1 << 31) - 1
-_BEFORE: Final = -(1 << 31)
-
 
 @shared("StridedSlice")
 def strided_slice(call: OperandCall) -> Value:
     """Elements of each axis from `begin` to before `end` in steps; masks say which limits do not
     count, and which axes are left out, come in new, or stay as they are.
     """
-    g, (x,) = call.g, call.moved(0)
-    masks = {n: int(call.option(f"{n}_mask")) for n in _MASKS}
+    (x,) = call.moved(0)
+    masks = Masks(*(int(call.option(f"{name}_mask")) for name in Masks._fields))
     begins, ends, steps = (_elements(call, index) for index in (1, 2, 3))
     if not len(begins) == len(ends) == len(steps):
         raise ModelFileError(f"it has {len(begins)} begins, {len(ends)} ends, {len(steps)} strides")
-    inserted = [i for i in range(len(begins)) if _has(masks, "new_axis", i)]
-    positions = [
-        i for i in range(len(begins)) if i not in inserted and not _has(masks, "ellipsis", i)
-    ]
-    if len(positions) > x.rank or bin(masks["ellipsis"]).count("1") > 1:
-        raise ModelFileError(f"it slices {len(positions)} axes of {x.rank}")
-    axis, made, taken, dropped, fresh = 0, 0, [], [], []
-    for i, (begin, end, step) in enumerate(zip(begins, ends, steps)):
-        if _has(masks, "ellipsis", i):
-            axis += x.rank - len(positions)
-            made += x.rank - len(positions)
-        elif i in inserted:
-            fresh.append(made)
-            made += 1
-        elif _has(masks, "shrink_axis", i):
-            dropped.append((axis, begin))
-            axis += 1
-        else:
-            taken.append((axis, *_range(call, masks, i, begin, end, step)))
-            axis, made = axis + 1, made + 1
-    taken = [part for part in taken if part[1:] != (0, _LAST, 1)]
-    fixed = [axis for axis, begin in dropped if isinstance(begin, int)]
-    taken += [(a, b, _LAST if b == -1 else b + 1, 1) for a, b in dropped if isinstance(b, int)]
-    if taken:
-        axes, firsts, lasts, strides = zip(*taken)
-        x = g("Slice", x, g.ints(*firsts), g.ints(*lasts), g.ints(*axes), g.ints(*strides))
-    for axis, begin in sorted(dropped, key=lambda part: part[0], reverse=True):
-        if not isinstance(begin, int):
-            x = g("Gather", x, begin, axis=axis)
-            fixed = [a - 1 if a > axis else a for a in fixed]
-    x = g("Squeeze", x, g.ints(*fixed)) if fixed else x
-    return g("Unsqueeze", x, g.ints(*fresh)) if fresh else g("Identity", x)
 
+    def part(i: int, begin: Any, end: Any, step: Any) -> tuple[Any, Any, int]:
+        if not isinstance(step, int) or step == 0:
+            raise call.unsupported(f"a stride of {step}")
+        if call.option("offset", False) and not masks.end >> i & 1:
+            if not isinstance(begin, int) or not isinstance(end, int):
+                raise call.unsupported("an end that is an offset, computed,")
+            end = begin + end
+        first, last = (0, LAST) if step > 0 else (LAST, BEFORE)
+        return first if masks.begin >> i & 1 else begin, last if masks.end >> i & 1 else end, step
 
-_MASKS: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-
-
-def _has(masks: dict[str, int], name: str, index: int) -> bool:
-    """Whether a mask holds for an entry; an ellipsis comes before a new axis before a lost one."""
-    if not masks[name] >> index & 1:
-        return False
-    first = {"new_axis": ("ellipsis",), "shrink_axis": ("ellipsis", "new_axis")}.get(name, ())
-    return not any(masks[other] >> index & 1 for other in first)
-
-
-def _range(
-    call: OperandCall, masks: dict[str, int], index: int, begin: Any, end: Any, step: Any
-) -> tuple[Any, Any, int]:
-    if not isinstance(step, int) or step == 0:
-        raise call.unsupported(f"a stride of {step}")
-    if call.option("offset", False) and not _has(masks, "end", index):
-        if not isinstance(begin, int) or not isinstance(end, int):
-            raise call.unsupported("an end that is an offset, computed,")
-        end = begin + end
-    forward = step > 0
-    if _has(masks, "begin", index):
-        begin = 0 if forward else _LAST
-    if _has(masks, "end", index):
-        end = _LAST if forward else _BEFORE
-    return begin, end, step
+    result = slicing.strided_slice(call.g, x, [*zip(begins, ends, steps)], masks, part)
+    return call.g("Identity", x) if result is x else result
 
 
 def _elements(call: OperandCall, index: int) -> list[Any]:

@@ -12,7 +12,8 @@ from infuse.frontends.mindspore.calls import MindCall, primitive, shared
 from infuse.frontends.mindspore.operators.linear import check_layout
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import axis_of, handler_of
-from infuse.tracing.semantics import indexing
+from infuse.tracing.semantics import indexing, slicing
+from infuse.tracing.semantics.slicing import LAST, Masks
 
 shared("GatherD", "gather", "0", "1", "2")
 shared("Stack", "stack", "0", "@axis")
@@ -108,66 +109,23 @@ def split(call: MindCall) -> list[Value]:
 @primitive("StridedSlice")
 def strided_slice(call: MindCall) -> Value:
     """Parts along the first axes, with masks whose bits are axes."""
-    g, x = call.g, call.value(0)
     begin, end, steps = (call.sizes(i) for i in (1, 2, 3))
-    masks = [call.number(i, 0) for i in range(4, 9)]
-    begins, ends, ellipsis, new, shrink = masks
+    masks = Masks(*(call.number(i, 0) for i in range(4, 9)))
     if not len(begin) == len(end) == len(steps):
         raise ModelFileError("its begins, ends and steps are not as many")
-    if ellipsis & (ellipsis - 1):
-        raise ModelFileError("it has more than one ellipsis")
-    entries = range(len(begin))
-    plain = [i for i in entries if not (ellipsis | new) >> i & 1]
-    rows: list[tuple[Any, Any, int, Any]] = []
-    shape: list[str] = []
-    axis = 0
-    for i in entries:
-        if ellipsis >> i & 1:
-            width = max(x.rank - len(plain), 0)
-            shape += ["kept"] * width
-            axis += width
-        elif new >> i & 1:
-            shape.append("new")
-        elif axis >= x.rank:
-            raise ModelFileError(f"it has more parts than the {x.rank} axes of its operand")
-        else:
-            single = bool(shrink >> i & 1)
-            rows.append((*_limits(call, begin[i], end[i], steps[i],
-                                  (begins >> i & 1, ends >> i & 1), single), axis))  # fmt: skip
-            shape.append("gone" if single else "kept")
-            axis += 1
-    shape += ["kept"] * (x.rank - axis)
-    if rows:
-        first, last, step, axes = (g.ints(*column) for column in zip(*rows))
-        x = g("Slice", x, first, last, axes, step)
-    gone = [i for i, kind in enumerate(k for k in shape if k != "new") if kind == "gone"]
-    if gone:
-        x = g("Squeeze", x, g.ints(*gone))
-    fresh = [i for i, kind in enumerate(k for k in shape if k != "gone") if kind == "new"]
-    return g("Unsqueeze", x, g.ints(*fresh)) if fresh else x
 
+    def part(i: int, begin: Any, end: Any, step: Any) -> tuple[Any, Any, int]:
+        has_begin, has_end = not masks.begin >> i & 1, not masks.end >> i & 1
+        if isinstance(step, Value):
+            raise call.unsupported("a computed step")
+        if step == 0:
+            raise ModelFileError("a step is 0")
+        if step < 0 and not (has_begin and has_end):
+            # MindSpore's CPU backend does not turn the axis then, and so is no witness.
+            raise call.unsupported("a negative step from or to the end of an axis")
+        return begin if has_begin else 0, end if has_end else LAST, step
 
-def _limits(
-    call: MindCall, begin: Any, end: Any, step: Any, masked: tuple[int, int], single: bool
-) -> tuple[Any, Any, Any]:
-    """Where the part of one axis begins and ends, as Slice counts, and its step."""
-    if isinstance(step, Value):
-        raise call.unsupported("a computed step")
-    if step == 0:
-        raise ModelFileError("a step is 0")
-    most = np.iinfo(np.int64).max
-    if single:
-        g = call.g
-        after = most if isinstance(begin, int) and begin == -1 else g.calculated("Add", begin, 1)
-        return begin, after, 1
-    if step < 0 and any(masked):
-        # MindSpore's CPU backend does not turn the axis then, and so is no witness.
-        raise call.unsupported("a negative step from or to the end of an axis")
-    if masked[0]:
-        begin = 0
-    if masked[1]:
-        end = most
-    return begin, end, step
+    return slicing.strided_slice(call.g, call.value(0), [*zip(begin, end, steps)], masks, part)
 
 
 @primitive("Slice")
