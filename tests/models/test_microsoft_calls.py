@@ -262,7 +262,37 @@ def quantized_experts() -> Any:
         yield proto, feeds
 
 
+def states() -> Any:
+    """Every rule of linear attention with equal heads, shared ones, and more of keys; causal
+    convolutions.
+    """
+    batch, length, width, size = 2, 5, 4, 3
+    rules = ("linear", "gated", "delta", "gated_delta")
+    for rule, (queries, keys) in itertools.product(rules, ((2, 2), (4, 2), (2, 4))):
+        inputs = {
+            "q": floats(batch, length, queries * width),
+            "k": floats(batch, length, keys * width) / 4,
+            "v": floats(batch, length, keys * size),
+            "past": floats(batch, keys, width, size),
+        }
+        inputs |= {"d": -np.abs(floats(batch, length, keys))} if "gated" in rule else {}
+        inputs |= {"b": np.abs(floats(batch, length, keys)) % 1} if "delta" in rule else {}
+        how = {"update_rule": rule, "q_num_heads": queries, "kv_num_heads": keys}
+        proto = one("LinearAttention", inputs, outputs=2, **how)
+        if rule == "delta":
+            proto.graph.node[0].input.insert(4, "")
+        yield proto, inputs
+    for last, activation, past in itertools.product((0, 1), ("none", "silu"), (False, True)):
+        turned = (0, 2, 1) if last else (0, 1, 2)
+        inputs = {"x": floats(2, 3, 7).transpose(turned).copy(), "w": floats(3, 1, 4)}
+        inputs["c"] = floats(3)
+        inputs |= {"past": floats(2, 3, 3).transpose(turned).copy()} if past else {}
+        how = {"channels_last": last, "activation": activation}
+        yield one("CausalConvWithState", inputs, outputs=2, **how), inputs
+
+
 FAMILIES = {
+    "states": states,
     "experts": experts,
     "quantized experts": quantized_experts,
     "tables": gathers,

@@ -4,12 +4,12 @@ ONNX.
 
 from __future__ import annotations
 
-from infuse.tracing.microsoft import (  # noqa: F401  (each registers what it reads)
-    calls,
-    experts,
-    gates,
-    plain,
-)
+import importlib
+import pkgutil
+
 from infuse.tracing.microsoft.building import BODIES, DOMAIN, CallBuilder, results_of
+
+for _part in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_part.name}")
 
 __all__ = ["BODIES", "DOMAIN", "CallBuilder", "results_of"]
