@@ -14,9 +14,9 @@ for package in ("torch", "timm", "transformers", "onnxscript", "onnxruntime"):
             allow_module_level=True,
         )
 
-from benchmarks.family_models import FAMILIES  # noqa: E402  after the check that they can be imported
-from benchmarks.family_network import EXPORTERS  # noqa: E402
-from benchmarks.family_worker import (  # noqa: E402
+from tests.models.family_models import FAMILIES  # noqa: E402  after the check that they can be imported
+from tests.models.family_network import EXPORTERS  # noqa: E402
+from tests.models.family_worker import (  # noqa: E402
     BROKEN,
     OTHERS,
     OUTCOMES,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import infuse
-from benchmarks.optimizer_memory import BAR, LAYERS, Model, Watch, measure_apart
+from tests.models.optimizer_memory import BAR, LAYERS, Model, Watch, measure_apart
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory is read from /proc"

@@ -8,11 +8,11 @@ import onnxruntime
 import pytest
 
 import infuse
-from benchmarks.spellings.__main__ import main
-from benchmarks.spellings.catalog import FORMS
-from benchmarks.spellings.form import Form, operators
 from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import assert_close, run
+from tests.spellings.__main__ import main
+from tests.spellings.catalog import FORMS
+from tests.spellings.form import Form, operators
 
 pytestmark = pytest.mark.row("G27")
 

@@ -24,8 +24,8 @@ for package in ("torch", "transformers", "onnxscript", "onnxruntime"):
 import onnxruntime  # noqa: E402  after the check that they can be imported
 import torch  # noqa: E402
 
-from benchmarks.family_network import EXPORTERS  # noqa: E402
-from benchmarks.family_transformers import LAYERS, TRANSFORMERS  # noqa: E402
+from tests.models.family_network import EXPORTERS  # noqa: E402
+from tests.models.family_transformers import LAYERS, TRANSFORMERS  # noqa: E402
 
 SIZES = ({"batch": 2, "seq": 6, "target": 5}, {"batch": 1, "seq": 3, "target": 2})
 TOLERANCE = 1e-5  # outputs are of size one

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import infuse
-from benchmarks.spellings.attention import CACHES, CAUSAL, TRIANGLES, WINDOWS
-from benchmarks.spellings.form import Form
 from infuse.errors import InfuseError
 from infuse.ops.core.evaluate import evaluate
+from tests.spellings.attention import CACHES, CAUSAL, TRIANGLES, WINDOWS
+from tests.spellings.form import Form
 
 pytestmark = pytest.mark.row("G33")
 SHORT, LONG = 64, 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.spellings.form import Form, forms
+from tests.spellings.form import Form, forms
 
 QKV = "q[2,4,S,8] k[2,4,S,8] v[2,4,S,8]"
 CACHED = QKV + " pk[2,4,P,8] pv[2,4,P,8]"

@@ -10,10 +10,10 @@ import numpy as np
 from onnx import ModelProto
 
 import infuse
-from benchmarks.spellings.written import declared, written
 from infuse.ir.graph import Graph
 from infuse.passes.explain import why
 from infuse.passes.run import opened
+from tests.spellings.written import declared, written
 
 SIZES = {"N": 2, "S": 6, "T": 5, "H": 8, "W": 10, "P": 3}
 """What stands for sizes that only a run knows."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.family_network import Network
-from benchmarks.family_timm import TIMM, make as make_timm
-from benchmarks.family_transformers import TRANSFORMERS
-from benchmarks.family_written import WRITTEN, make as make_written
+from tests.models.family_network import Network
+from tests.models.family_timm import TIMM, make as make_timm
+from tests.models.family_transformers import TRANSFORMERS
+from tests.models.family_written import WRITTEN, make as make_written
 
 FAMILIES: dict[str, Callable[[], Network]] = {
     **{f"written/{name}": partial(make_written, name) for name in WRITTEN},

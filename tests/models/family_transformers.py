@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.family_network import WORDS, Input, Network
 from benchmarks.torchvision_schemas import make_importable
+from tests.models.family_network import WORDS, Input, Network
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 make_importable()

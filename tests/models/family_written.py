@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.family_network import WORDS, Input, Network
+from tests.models.family_network import WORDS, Input, Network
 
 WORD_IDS = Input(("batch", "seq"), "ids")
 

@@ -1,4 +1,4 @@
-"""What Infuse makes of exporters' spellings: `python -m benchmarks.spellings [OPERATOR…]`.
+"""What Infuse makes of exporters' spellings: `python -m tests.spellings [OPERATOR…]`.
 
 Prints for every operator and exporter whether the form is recognised or refused, and which rule
 says why. Exit status 1 where a form is neither.
@@ -13,8 +13,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spellings.catalog import FORMS
-from benchmarks.spellings.form import Form, operators
+from tests.spellings.catalog import FORMS
+from tests.spellings.form import Form, operators
 
 RECOGNISED, REFUSED, MISSED = "recognised", "refused", "missed"
 STYLES: Final = {RECOGNISED: "green", REFUSED: "yellow", MISSED: "red"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.spellings.form import Form, forms
+from tests.spellings.form import Form, forms
 
 DEEP = "x[N,8,H,W]"
 FIXED = "x[2,8,6,5]"

@@ -1,7 +1,7 @@
 """Memory to optimize and save a language model of seven billion parameters, whose weights lie in a
 sparse file.
 
-`python -m benchmarks.optimizer_memory --layers 32 --json FILE`
+`python -m tests.models.optimizer_memory --layers 32 --json FILE`
 """
 
 import argparse
@@ -196,7 +196,8 @@ def measure_apart(layers: int, level: str) -> dict[str, Any]:
         model = Model(folder, layers)
         result = folder / "figures.json"
         options = ["--model", str(model.path), "--level", level, "--json", str(result)]
-        subprocess.run([sys.executable, "-m", "benchmarks.optimizer_memory", *options], check=True)
+        command = [sys.executable, "-m", "tests.models.optimizer_memory", *options]
+        subprocess.run(command, check=True)
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))["figures"]
         return found
 

@@ -22,9 +22,9 @@ import torch
 
 import infuse
 from benchmarks.conformance_worker import described
-from benchmarks.family_models import FAMILIES
-from benchmarks.family_network import SIZES
 from benchmarks.measure import difference
+from tests.models.family_models import FAMILIES
+from tests.models.family_network import SIZES
 
 RIGHT, WRONG, FAILED, REFUSED, CRASHED = OURS = ("right", "wrong", "failed", "refused", "crashed")
 """As PyTorch or ONNX Runtime says; not so; an error while running, while compiling; the process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.spellings.form import Form, forms
+from tests.spellings.form import Form, forms
 
 ROWS = "x[N,8]"
 DEEP = "x[N,S,8]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.spellings.form import Form, forms
+from tests.spellings.form import Form, forms
 
 WORDS = "ids[N,S] int64 kinds[N,S] int64"
 POSITIONS = """n = Slice(Shape(ids), [1], [2])

@@ -4,8 +4,8 @@ ones first.
 
 from typing import Any, NamedTuple
 
-from benchmarks.family_network import Input, Network
 from benchmarks.torchvision_schemas import make_importable
+from tests.models.family_network import Input, Network
 
 
 class Member(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.spellings import (
+from tests.spellings import (
     activations,
     attention,
     linear,
@@ -12,7 +12,7 @@ from benchmarks.spellings import (
     normalizations,
     onnxruntime,
 )
-from benchmarks.spellings.form import Form
+from tests.spellings.form import Form
 
 FORMS: Final[tuple[Form, ...]] = (
     *activations.FORMS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.spellings.form import Form, forms
+from tests.spellings.form import Form, forms
 
 X = "x[N,8]"
 IMAGE = "x[N,4,H,W]"
