@@ -42,15 +42,68 @@ class Program:
         return [_join(next(parts), next(parts)) if two else next(parts) for two in self.joined]
 
 
+def run(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> list[np.ndarray]:
+    """What `function(xp, *arrays)` gives, traced and evaluated.
+
+    Calls with the same function, types and sizes (ranks, where they are symbols) share one traced
+    program: a function is the same where its code and all that it holds are.
+    """
+    kinds = tuple((x.dtype, x.ndim if symbolic else x.shape) for x in arrays)
+    key = (function.__code__, *map(_exactly, _held(function)), kinds)
+    made = _TRACED.get(key)
+    if made is None:
+        if len(_TRACED) >= _MOST_TRACED:
+            _TRACED.clear()
+        made = _TRACED[key] = program(function, *arrays, symbolic=symbolic)
+    parts = (part for array in arrays for part in _parts(array))
+    return made.results(evaluate(made.graph, dict(zip(made.feeds, parts, strict=True))))
+
+
+_TRACED: dict[Any, Program] = {}
+_MOST_TRACED = 400
+
+
+def _held(function: Function) -> list[Any]:
+    """The values that a function has besides its arguments, for the globals of its module."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+
+
+def _exactly(value: Any) -> Any:
+    """What equals that of another value only where the values are the same in type and bits, or one
+    object.
+    """
+    if isinstance(value, (bool, int, float, str, bytes, np.dtype, type(None))):
+        return type(value), repr(value)
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(map(_exactly, value))
+    return _Same(value)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """An object that equals itself alone, and lives as long as this."""
+
+    held: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+def _parts(array: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (array.real.copy(), array.imag.copy()) if array.dtype.kind == "c" else (array,)
+
+
 def program(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> Program:
     """`function(xp, *arrays)` traced, with sizes that are known or symbols."""
     feeds: dict[str, np.ndarray] = {}
     specs: dict[str, infuse.Spec] = {}
     for i, array in enumerate(arrays):
         shape = tuple(f"n{i}_{k}" for k in range(array.ndim)) if symbolic else array.shape
-        is_complex = array.dtype.kind == "c"
-        parts = (array.real.copy(), array.imag.copy()) if is_complex else (array,)
-        for k, part in enumerate(parts):
+        for k, part in enumerate(_parts(array)):
             feeds[f"x{i}_{k}"] = part
             specs[f"x{i}_{k}"] = infuse.Spec(part.dtype, shape)
     joined: list[bool] = []
@@ -75,12 +128,6 @@ def program(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> 
 
     graph = infuse.trace(traced, specs)
     return Program(graph, feeds, tuple(joined))
-
-
-def run(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> list[np.ndarray]:
-    """What `function(xp, *arrays)` gives, traced and evaluated."""
-    made = program(function, *arrays, symbolic=symbolic)
-    return made.results(evaluate(made.graph, made.feeds))
 
 
 def run_native(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> list[np.ndarray]:

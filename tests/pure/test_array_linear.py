@@ -26,7 +26,7 @@ MISSING = np.array([[1.0, np.nan], [np.nan, 2]])
 def of_types(shapes: list[tuple[int, ...]]) -> list[tuple[tuple[int, ...], str]]:
     """Shapes for every type, and a larger one for two of them."""
     cases = [(shape, dtype) for shape in shapes for dtype in DTYPES]
-    return [*cases, ((31, 31), "float64"), ((31, 31), "complex64")]
+    return [*cases, ((21, 21), "float64"), ((21, 21), "complex64")]
 
 
 def matrices(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -185,7 +185,8 @@ def test_matrices_that_are_hard(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ranks_inverses_and_norms(dtype: str) -> None:
-    for x in (matrices((2, 4, 3), dtype), matrices((3, 5), dtype), matrices((4, 4), dtype)):
+    examples = (matrices((2, 4, 3), dtype), matrices((3, 5), dtype), matrices((4, 4), dtype))
+    for turn, x in enumerate(examples):
         for (result,) in both(lambda xp, x: xp.linalg.pinv(x), x):
             close(result, np.linalg.pinv(x), 400, size(result))
         (result,) = run(lambda xp, x: xp.linalg.pinv(x, rtol=0.9), x)
@@ -194,14 +195,14 @@ def test_ranks_inverses_and_norms(dtype: str) -> None:
             assert rank.tolist() == np.linalg.matrix_rank(x).tolist()
         (rank,) = run(lambda xp, x: xp.linalg.matrix_rank(x, rtol=0.5), x)
         assert rank.tolist() == np.linalg.matrix_rank(x, rtol=0.5).tolist()
-        for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
-            for keepdims in (False, True):
+        for number, order in enumerate(("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)):
+            keepdims = bool((number + turn) % 2)  # both of each order, and both of each matrix
 
-                def norm(xp: Any, x: Any, order: Any = order, keepdims: bool = keepdims) -> Any:
-                    return xp.linalg.matrix_norm(x, ord=order, keepdims=keepdims)
+            def norm(xp: Any, x: Any, order: Any = order, keepdims: bool = keepdims) -> Any:
+                return xp.linalg.matrix_norm(x, ord=order, keepdims=keepdims)
 
-                exact = np.linalg.matrix_norm(x, ord=order, keepdims=keepdims)
-                assert difference(run(norm, x)[0], exact, 40, size(x).max()) is None
+            exact = np.linalg.matrix_norm(x, ord=order, keepdims=keepdims)
+            assert difference(run(norm, x)[0], exact, 40, size(x).max()) is None
     for name in ("one column", "two rows", "zeros"):
         x = special_matrices(dtype)[name]
         (rank,) = run(lambda xp, x: xp.linalg.matrix_rank(x), x)
