@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from infuse.ops.softmax_family import Softmax
 from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
+from tests.native.together import Part, Together
 from tests.support import operators
 
 OPS = [
@@ -132,9 +134,11 @@ def attention(
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
-@pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("given", ["", "mask", "bias", "mask and bias"])
-def test_scores_of_attention_are_those_before_the_softmax(given: str, causal: int) -> None:
+GIVEN = ("", "mask", "bias", "mask and bias")
+
+
+def scored(given: str, causal: int) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """Attention that gives its scores, and its inputs."""
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal((2, 5, 8), np.float32) for name in ("k", "v")}
     feeds = {"q": rng.standard_normal((2, 3, 8), np.float32), **feeds}
@@ -145,10 +149,26 @@ def test_scores_of_attention_are_those_before_the_softmax(given: str, causal: in
     if causal:  # queries are the last keys
         past = {name: rng.standard_normal((2, 2, 2, 4), np.float32) for name in ("pk", "pv")}
         feeds |= {"k": feeds["k"][:, :3].copy(), "v": feeds["v"][:, :3].copy(), **past}
-    model = attention(feeds, ["y", "key", "value", "scores"], unidirectional=causal)
+    return attention(feeds, ["y", "key", "value", "scores"], unidirectional=causal), feeds
+
+
+@pytest.fixture(scope="module")
+def compiled_scores() -> Together[tuple[str, int]]:
+    parts = {}
+    for key in itertools.product(GIVEN, (0, 1)):
+        model, feeds = scored(*key)
+        parts[key] = Part(infuse.optimize(infuse.load(model)), feeds)
+    return Together(parts, infuse.CompileOptions())
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("given", GIVEN)
+def test_scores_of_attention_are_those_before_the_softmax(
+    given: str, causal: int, compiled_scores: Together[tuple[str, int]]
+) -> None:
+    model, feeds = scored(given, causal)
     expected = run(model, feeds)
-    found = infuse.load(model)
-    for results_ in (evaluate(found, feeds), infuse.compile(found).run(feeds)):
+    for results_ in (evaluate(infuse.load(model), feeds), compiled_scores[given, causal]):
         for y, wanted in zip(results_.values(), expected, strict=True):
             np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
