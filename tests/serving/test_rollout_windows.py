@@ -41,7 +41,7 @@ def test_quantiles_are_those_of_the_latencies(latencies: list[float], part: floa
 
 
 def test_nothing_counted_has_no_figures() -> None:
-    plain = Tally().plain()
+    plain = Tally().describe()
     assert Tally().quantile(0.5) == (0.0, 0.0)
     assert [plain[key] for key in ("error_rate", "p50_ms", "p95_ms", "p99_ms", "drift_rate")] == [
         None
@@ -57,8 +57,8 @@ def test_tallies_add_up() -> None:
     assert (first.requests, first.served, first.failed, first.rejected) == (8, 6, 3, 2)
     assert first.quantile(1 / 3) == edges(bucket(0.001))
     assert first.quantile(0.34) == edges(bucket(0.1))
-    assert first.plain()["drift_rate"] == 0.25
-    assert first.plain()["error_rate"] == 3 / 8
+    assert first.describe()["drift_rate"] == 0.25
+    assert first.describe()["error_rate"] == 3 / 8
 
 
 def test_a_window_forgets_piece_by_piece() -> None:

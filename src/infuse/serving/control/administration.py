@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from infuse.errors import NotFoundError, RepositoryError, UnavailableError
 from infuse.serving.control.callers import ANYBODY, Caller
@@ -15,6 +14,7 @@ from infuse.serving.control.repository import ModelFiles
 from infuse.serving.control.rollout import Traffic
 from infuse.serving.control.saved_traffic import SavedTraffic
 from infuse.serving.control.telemetry.views import Reading
+from infuse.serving.messages import JSON
 
 
 class Administration:
@@ -24,7 +24,7 @@ class Administration:
         self._catalog = catalog
         self._saved = saved
 
-    async def index(self, ready: bool = False) -> list[dict[str, Any]]:
+    async def index(self, ready: bool = False) -> list[dict[str, str]]:
         """Name, version, state and reason of all models' versions; with `ready`, of those that
         serve.
         """
@@ -166,7 +166,7 @@ class Administration:
         """
         return self._catalog.model(name).traffic
 
-    def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+    def statistics(self, name: str = "", version: str = "") -> dict[str, JSON]:
         """Counts and durations of versions as Triton's model_stats."""
         if not name:
             versions = list(self._catalog.versions())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from infuse.errors import InfuseError
 from infuse.serving.config import ServerConfig
@@ -22,7 +21,7 @@ class SavedTraffic:
     def __init__(self, config: ServerConfig, catalog: Catalog) -> None:
         self._catalog = catalog
         self._file = _state_of(config)
-        self._saved: dict[str, Mapping[str, Any]] = {}
+        self._saved: dict[str, JsonObject] = {}
 
     def open(self) -> Mapping[str, JsonObject]:
         """Claim the file for this process; what it remembers."""

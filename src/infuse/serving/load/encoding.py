@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from infuse.errors import InputError
 from infuse.serving.datatypes import RAW_ONLY
-from infuse.serving.messages import Tensor
+from infuse.serving.messages import Tensor, TensorMetadata
 from infuse.serving.transports.elements import to_bytes
 from infuse.serving.transports.json_elements import to_json
 
@@ -67,5 +67,5 @@ def raw_message(
     return data
 
 
-def _described(tensor: Tensor) -> Mapping[str, Any]:
+def _described(tensor: Tensor) -> TensorMetadata:
     return {"name": tensor.name, "shape": list(tensor.shape), "datatype": tensor.datatype}

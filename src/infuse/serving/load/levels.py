@@ -7,13 +7,15 @@ import time
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from infuse.errors import OptionError
+from infuse.runtime.session import Array
 from infuse.serving.load.remote import Call, Failure
 
+_T = TypeVar("_T")
 _PAUSE: Final = 0.01
 """Seconds that a caller waits after a connection failed, so that it does not try thousands of times
 a second.
@@ -140,7 +142,7 @@ async def open_level(
     times = arrivals(rate, seconds, generator)
 
     async def arriving() -> None:
-        under_way: set[asyncio.Task[Any]] = set()
+        under_way: set[asyncio.Task[Failure | None]] = set()
         start = time.perf_counter()
         try:
             for number, intended in enumerate((start + times).tolist()):
@@ -159,7 +161,7 @@ async def open_level(
     return level
 
 
-def arrivals(rate: float, seconds: float, generator: np.random.Generator) -> Any:
+def arrivals(rate: float, seconds: float, generator: np.random.Generator) -> Array:
     """The times of a Poisson process in `[0, seconds)`, ascending; OptionError for too many."""
     if rate * seconds > MOST_REQUESTS:
         raise OptionError(
@@ -195,7 +197,7 @@ async def _run(
     level.processor_seconds = time.process_time() - processor
 
 
-async def _cancel(tasks: Iterable[asyncio.Future[None] | asyncio.Future[Literal[True]]]) -> None:
+async def _cancel(tasks: Iterable[asyncio.Future[_T]]) -> None:
     """End tasks, and wait until they have."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -121,7 +121,7 @@ class _RpcCall:
         return len(data)
 
 
-def _parsed(kind: type[Message], data: bytes) -> Any:
+def _parsed(kind: type[Message], data: bytes) -> Message:
     """The message that an answer is; Failure where it is none."""
     try:
         return kind.FromString(data)

@@ -62,7 +62,7 @@ class Balancer:
                 continue
             left = replica.group.name
             model, _, version = replica.need.name.rpartition("/")
-            about: dict[str, Any] = {
+            about: dict[str, str | int | float] = {
                 "model": model,
                 "version": int(version) if version.isdecimal() else version,
             }

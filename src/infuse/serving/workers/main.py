@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _exit(status: int) -> Any:
+def _exit(status: int) -> NoReturn:
     os._exit(status)  # threads may still be inside of native code
 
 

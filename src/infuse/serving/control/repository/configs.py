@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import ModelConfig
@@ -14,7 +14,7 @@ from infuse.serving.control.repository.files import FileEntry
 from infuse.serving.control.repository.pbtxt import read_message, read_pbtxt
 from infuse.serving.control.repository.tritonjson import is_triton, to_message
 from infuse.serving.control.yamltext import MOST_BYTES, read_yaml
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import JSON, JsonObject
 
 FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
 
@@ -84,7 +84,7 @@ def parse_config(name: str, text: str, where: str, defaults: JsonObject) -> Mode
     return ModelText(config, text, notes)
 
 
-def _read_yaml(text: str, where: str) -> dict[str, Any]:
+def _read_yaml(text: str, where: str) -> dict[str, JSON]:
     plain = read_yaml(text, where)
     if plain is None:
         return {}
@@ -93,7 +93,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     return plain
 
 
-def _merge(below: JsonObject, above: JsonObject) -> dict[str, Any]:
+def _merge(below: JsonObject, above: JsonObject) -> dict[str, JSON]:
     """`above` over `below`, tables field by field."""
     merged = dict(below)
     for key, value in above.items():

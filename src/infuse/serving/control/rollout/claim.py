@@ -8,9 +8,10 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
+from infuse.serving.messages import JSON
 
 _MOST: Final = 4096  # bytes that are read of what another process has written about itself
 
@@ -71,7 +72,7 @@ class Claim:
         return ConfigurationError(what, where=str(self.path), hint="`state` names its file")
 
 
-def _myself() -> dict[str, Any]:
+def _myself() -> dict[str, JSON]:
     return {
         "process": os.getpid(),
         "host": socket.gethostname(),

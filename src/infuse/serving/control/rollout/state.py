@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.rollout.claim import Claim
-from infuse.serving.messages import JsonObject
+from infuse.serving.messages import JSON, JsonObject
 
 _FORMAT: Final = 1
 _LOG: Final = logging.getLogger("infuse.serving.rollout")
@@ -38,7 +38,7 @@ class StateFile:
         name = sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return cls(folder / f"{name}.json", repository)
 
-    def load(self) -> dict[str, dict[str, Any]]:
+    def load(self) -> dict[str, dict[str, JSON]]:
         """Snapshots by model; none if there is no file.
 
         A file that is broken, or of a later release, is set aside under another name with a
@@ -113,7 +113,7 @@ class StateFile:
         _LOG.warning("state file %s is set aside as %s: %s", self.path, aside.name, reason)
 
 
-def _parsed(content: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
+def _parsed(content: bytes) -> tuple[str, dict[str, dict[str, JSON]]]:
     """The repository that a file is for, and its snapshots."""
     plain = json.loads(content)
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:

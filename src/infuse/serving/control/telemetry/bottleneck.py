@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from infuse.serving.control.telemetry.statistics import FEWEST, BatchCounts, Counts, Recent
 from infuse.serving.control.telemetry.views import EngineView, VersionView
+from infuse.serving.messages import JSON
 
 # Part of its time from which on a replica has no room; of the cores, from which on another one
 # would only take from others; of the time per row, up to which a larger batch is worth a word.
@@ -55,7 +56,7 @@ class _Load:
         return int(self.cores * (1 - self.cores_busy) / self.threads) if self.threads else 0
 
 
-def explain(engine: EngineView) -> list[dict[str, Any]]:
+def explain(engine: EngineView) -> list[dict[str, JSON]]:
     """For every version with enough requests of late (or ever): mean milliseconds and share of each
     stage, the stage that takes most, and a sentence of advice.
 
@@ -74,7 +75,7 @@ def explain(engine: EngineView) -> list[dict[str, Any]]:
 
 def _explained(
     version: VersionView, recent: Recent, cores: int, cores_busy: float
-) -> dict[str, Any]:
+) -> dict[str, JSON]:
     counts, late = recent.counts, True
     if counts.computed < FEWEST:
         counts, late = version.statistics.total(), False
@@ -91,7 +92,7 @@ def _explained(
         cores_busy,
         dict(version.statistics.batches),
     )
-    entry: dict[str, Any] = {
+    entry: dict[str, JSON] = {
         "model": version.name,
         "version": version.number,
         "requests": counts.computed,

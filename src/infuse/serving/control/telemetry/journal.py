@@ -9,9 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from infuse.serving.control.telemetry.views import Reading
+from infuse.serving.messages import JSON
 
 Value: TypeAlias = str | int | float | bool | None
 LEVELS: Final[Mapping[str, int]] = {
@@ -71,7 +72,7 @@ class Event:
         """As the log's JSON lines show it."""
         return {"event": self.kind, **{key: _json(value) for key, value in self.fields.items()}}
 
-    def as_entry(self) -> dict[str, Any]:
+    def as_entry(self) -> dict[str, JSON]:
         """As the console and the admin routes show it: what it happened to, why, and the share of
         traffic after it.
         """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import Objective
@@ -19,7 +19,7 @@ from infuse.serving.control.statuses import http_status
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.telemetry.statistics import FEWEST, failure_of
 from infuse.serving.control.telemetry.views import Reading
-from infuse.serving.messages import Outcome
+from infuse.serving.messages import JSON, Outcome
 
 _SLOTS: Final = 120  # of a window
 _SHORT: Final = _SLOTS // 12
@@ -99,7 +99,7 @@ class Tracker:
             self.burning = short >= limit and long >= limit and self._long.total >= FEWEST
         return self.burning != before
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, JSON]:
         """What a console shows."""
         short, long = self.burn_rates()
         return {
@@ -177,7 +177,7 @@ class Objectives:
             for tracker in trackers:
                 self._say(tracker)
 
-    def as_list(self) -> list[dict[str, Any]]:
+    def as_list(self) -> list[dict[str, JSON]]:
         """All objectives, for the console."""
         self.check()
         return [tracker.as_dict() for trackers in self._trackers.values() for tracker in trackers]

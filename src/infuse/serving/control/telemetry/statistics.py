@@ -13,11 +13,11 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import DataError, DeadlineError, ModelFailureError, OverloadError, RuntimeFailure
 from infuse.serving.control.telemetry.histograms import BOUNDS, BUCKETS, quantile
-from infuse.serving.messages import Outcome, Tensor, Timeline
+from infuse.serving.messages import JSON, Outcome, Tensor, Timeline
 
 FAILURES: Final = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
 """Why a request failed, in Triton's words: refused or out of time, given up by its caller, the
@@ -294,7 +294,7 @@ class VersionStatistics:
         """
         return self.recent().quantile(share)
 
-    def as_triton(self) -> dict[str, Any]:
+    def as_triton(self) -> dict[str, JSON]:
         """The version's entry in the answer of `GET v2/models/stats`; durations in nanoseconds."""
         total = self.total()
         return {
