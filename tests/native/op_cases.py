@@ -179,18 +179,7 @@ GROUPS = {
         "text",
         "tokens",
     ),
-    "runtime": (
-        *(
-            "microsoft",
-            "microsoft_attention",
-            "microsoft_bits",
-            "microsoft_grouped",
-            "microsoft_rotary",
-            "microsoft_integers",
-            "microsoft_normalization",
-        ),
-        "microsoft_quantized",
-    ),
+    "runtime": tuple(sorted({family(op) for op in OPS if op.domain == "com.microsoft"})),
 }
 """Families of operators that share kernels, and so a library."""
 
