@@ -23,7 +23,8 @@ Axes = dict[int, int]
 """The axis along which an operand has the rows, by its number."""
 WITHOUT_ROWS = {
     # all elements, or those of other rows
-    *("Compress", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MaxRoiPool", "MaxUnpool"),
+    *("Compress", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicTimeWarping"),
+    *("MaxRoiPool", "MaxUnpool"),
     *("NegativeLogLikelihoodLoss", "NonMaxSuppression", "NonZero", "RoiAlign", "ScatterND"),
     *(
         "SoftmaxCrossEntropyLoss",
