@@ -196,7 +196,8 @@ def _expand_by(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int
 
 
 def _filled(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
-    filled = g.call("ConstantOfShape", g.one((shape, size)), value=g.one((0, 1)), dtype=x.dtype)
+    dtype = dtypes.float32 if x.dtype == dtypes.string else x.dtype  # ONNX fills with no texts
+    filled = g.call("ConstantOfShape", g.one((shape, size)), value=g.one((0, 1)), dtype=dtype)
     if x.dtype.kind in "fiu":
         g.call(g.one(("Add", "Mul")), x, filled)
 
