@@ -60,30 +60,17 @@ class Requests(Protocol):
 
 
 class _Head:
-    """The head of a request, as a parser reads it. `expects`: the caller waits for 100 Continue."""
+    """The head of a request, as a parser reads it. `single`: values of headers of which there is
+    one; `expects`: the caller waits for 100 Continue.
+    """
 
-    __slots__ = ("_single", "_url", "expects", "headers")
+    __slots__ = ("expects", "headers", "single", "url")
 
     def __init__(self) -> None:
-        self._url = b""
-        self._single: dict[bytes, bytes] = {}
+        self.url = b""
+        self.single: dict[bytes, bytes] = {}
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects = False
-
-    def add_url(self, url: bytes) -> None:
-        """Part of the request's target."""
-        self._url += url
-
-    def add(self, name: bytes, value: bytes) -> None:
-        """A header. Refusal for the second of which there is to be one."""
-        name = name.lower()
-        if name in _SINGLE:
-            if name in self._single:
-                raise Refusal(400, f"the header {name.decode()} is there twice")
-            self._single[name] = value
-        elif name == b"expect":
-            self.expects = value.lower() == b"100-continue"
-        self.headers.append((name, value))
 
     def scope(self, base: Scope, method: str, version: str) -> Scope:
         """What ASGI has of a request; Refusal where the head is none that is taken."""
@@ -92,12 +79,12 @@ class _Head:
         scope["http_version"] = version
         scope["headers"] = self.headers
         self._read_target(scope)
-        if version == "1.1" and b"host" not in self._single:
+        if version == "1.1" and b"host" not in self.single:
             raise Refusal(400, "the header host is missing")
         return scope
 
     def _read_target(self, scope: Scope) -> None:
-        target = self._url
+        target = self.url
         try:
             if target[:1] == b"/" and b"#" not in target:
                 path, _, query = target.partition(b"?")
@@ -116,7 +103,7 @@ class _Head:
     @property
     def length(self) -> int | None:
         """How long the body is, as it is announced; None where it is not."""
-        text = self._single.get(_LENGTH)
+        text = self.single.get(_LENGTH)
         return None if text is None else int(text)
 
     @property
@@ -127,7 +114,7 @@ class _Head:
     @property
     def json_length(self) -> int | None:
         """How long the JSON before the tensors of the body is; None where that is not said."""
-        text = self._single.get(_JSON_LENGTH, b"")
+        text = self.single.get(_JSON_LENGTH, b"")
         if not text.isdigit():
             return None
         return int(text) if len(text) < 10 else 0
@@ -157,14 +144,14 @@ class _Body:
             raise Refusal(413, f"the body has {length} bytes, at most {self._most} are taken")
         self.length = length
 
-    def add(self, part: bytes, scope: Scope, json_length: int | None) -> None:
+    def add(self, part: bytes, scope: Scope, head: _Head) -> None:
         """Part of it: all, its beginning, or one of its chunks. Refusal where it gets too long."""
         if self.length is None:
             self._extend(part)
         elif len(part) == self.length:
             self._data = part
         else:
-            self._data = memory = self._reserved(self.length, scope, json_length)
+            self._data = memory = self._reserved(self.length, scope, head.json_length)
             size = len(part)
             memory[:size] = part
             self.rest = memory[size:]
@@ -264,9 +251,10 @@ class RequestReader:
     def feed(self, data: memoryview) -> None:
         """Read bytes that were received elsewhere. Refusal: they are no request that is taken."""
         while data and not self._ended:
-            if self.place is not None:  # a body of known length has begun
-                size = min(len(self.place), len(data))
-                self.place[:size] = data[:size]
+            place = self._body.rest
+            if place is not None:  # a body of known length has begun
+                size = min(len(place), len(data))
+                place[:size] = data[:size]
                 data = data[size:]
                 self.placed(size)
                 continue
@@ -327,17 +315,21 @@ class RequestReader:
 
     def on_url(self, url: bytes) -> None:
         """Part of the request's target."""
-        self._head.add_url(url)
+        self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; or a trailer, which is counted, and belongs to no head."""
         if self.stage != HEAD:
             return
-        try:
-            self._head.add(name, value)
-        except Refusal as refusal:
-            self._refusal = refusal
-            raise
+        head, name = self._head, name.lower()
+        if name in _SINGLE:
+            if name in head.single:
+                self._refusal = Refusal(400, f"the header {name.decode()} is there twice")
+                raise self._refusal
+            head.single[name] = value
+        elif name == b"expect":
+            head.expects = value.lower() == b"100-continue"
+        head.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head of the request is there."""
@@ -372,7 +364,7 @@ class RequestReader:
         if self._body.length is None:
             self._unbounded = 0
         try:
-            self._body.add(body, self._scope, self._head.json_length)
+            self._body.add(body, self._scope, self._head)
         except Refusal as refusal:
             self._refusal = refusal
             raise
