@@ -4,21 +4,15 @@ than float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from infuse.compression.contract import Bound, Deadline
-from infuse.compression.evaluation import Evaluation, Memory
+from infuse.compression.contract import Bound
 from infuse.compression.forms import Form
 from infuse.compression.layers import Layer
 from infuse.compression.measurements import Measurements
-from infuse.compression.methods import Plan
 from infuse.compression.planning import Option, Selection, ladder
 from infuse.compression.report import CompressionReport
 from infuse.compression.speed import Region, regions
-from infuse.ir.graph import Graph
-from infuse.profiling.progress import Progress
 
 ROUNDS = 3
 """How often layers that are slower go back to float32."""
@@ -29,35 +23,11 @@ class Control:
     """A search over the forms of layers that some plans offer."""
 
     def __init__(
-        self,
-        graph: Graph,
-        plans: Sequence[Plan],
-        evaluation: Evaluation,
-        memory: Memory,
-        bound: Bound | None,
-        deadline: Deadline,
-        report: CompressionReport,
-        progress: Progress | None,
-        *,
-        by_size: bool = False,
-        is_coded: bool = False,
+        self, measurements: Measurements, bound: Bound | None, report: CompressionReport
     ) -> None:
-        """`graph` computes what the original of `evaluation` does, with scales of channels moved,
-        and has the layers of the plans. With `by_size`, forms cost their bytes, with `is_coded`
-        those of their coded forms, else their seconds on this machine.
-        """
-        self._plans, self._evaluation, self._bound = plans, evaluation, bound
-        self._deadline, self._report, self._by_size = deadline, report, by_size
-        self.measurements = Measurements(
-            graph,
-            plans,
-            evaluation,
-            memory,
-            deadline,
-            progress,
-            by_size=by_size,
-            is_coded=is_coded,
-        )
+        """What is chosen, and why, is noted in `report`."""
+        self.measurements, self._bound, self._report = measurements, bound, report
+        self._plans, self._evaluation = measurements.plans, measurements.evaluation
         self._layers = self.measurements.layers
         self.sensitivity: dict[tuple[Layer, int], float] = {}
         self.regions: dict[Layer, Region] = {}
@@ -93,7 +63,7 @@ class Control:
         if self.holds(rungs[0]):
             return rungs[0]
         bad, good = 0, len(rungs) - 1
-        while good - bad > 1 and not self._deadline.is_over:
+        while good - bad > 1 and not self.measurements.deadline.is_over:
             middle = (bad + good) // 2
             if self.holds(rungs[middle]):
                 good = middle
@@ -146,7 +116,7 @@ class Control:
         """
         times = self.measurements.seconds({"float32": frozenset(), "all": selection})
         for number in range(ROUNDS):
-            if not selection or self._deadline.is_over:
+            if not selection or self.measurements.deadline.is_over:
                 break
             slower = self._slower(selection)
             if not slower:
@@ -195,7 +165,9 @@ class Control:
     def reason(self, layer: Layer) -> str:
         """Why a layer that could have a form is in float32."""
         if layer in self.slow:
-            return "float32 takes no more bytes" if self._by_size else "float32 is as fast"
+            return (
+                "float32 takes no more bytes" if self.measurements.by_size else "float32 is as fast"
+            )
         return "its result would be too far off" if self._bound is None else CHANGES_MOST
 
     def noise(self, layer: Layer, number: int) -> float | None:

@@ -17,6 +17,7 @@ from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_constants, give_back_freed_memory
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
+from infuse.compression.measurements import Measurements
 from infuse.compression.methods import MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
@@ -123,18 +124,17 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
             "" if bound is None else str(bound),
         )
         report.notes += [*_data_notes(original, calibration), *notes]
-        control = Control(
+        measurements = Measurements(
             source,
             plans,
             evaluation,
             memory,
-            bound,
             deadline,
-            report,
             progress,
             by_size=request.by_size,
             is_coded=request.is_coded,
         )
+        control = Control(measurements, bound, report)
         selection = accurate = control.accurate()
         if not request.by_size:
             selection = control.faster(accurate)
