@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from typing import Any
 
 from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.cache import Cache
-from infuse.build.library import Progress, library_name, make_library
+from infuse.build.library import ObjectStore, Progress, library_name, make_library
 from infuse.build.objects import Objects
 from infuse.build.toolchain import Toolchain
 from infuse.errors import InfuseError
@@ -72,8 +72,8 @@ def build(
     assert emitter.main in sources, f"one of the sources must be {emitter.main}"
     texts = emitter.interface_files(metadata)
     facts = _facts(target, toolchain)
-    units = {name: _digest(text, *facts) for name, text in sources.items() if name != emitter.main}
-    store = _UnitObjects(Objects(cache.root, cache.limit), units)
+    units = {name: text for name, text in sources.items() if name != emitter.main}
+    store = object_store(units, target, toolchain, cache)
 
     written: list[str] = []
 
@@ -105,9 +105,9 @@ def build(
                 stop.set()
                 raise
             written.append(writing.result())
-        _write_metadata(folder, metadata, written[-1], target, toolchain)
+        write_metadata(folder, metadata, written[-1], target, toolchain.version)
 
-    full_key = _digest(
+    full_key = digest_of(
         key,
         *_flat({**sources, **texts}),
         json.dumps(metadata),
@@ -117,7 +117,7 @@ def build(
     if written:
         note_written(made / WEIGHTS, written[-1])
     return (
-        made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
+        made if output is None else publish(Path(output), lambda folder: copy_files(made, folder))
     )
 
 
@@ -138,10 +138,19 @@ def compiled_ahead(graph: Graph, target: Target | str = "native") -> Iterator[No
         return
     sources = emitter_of(target.machine).usual_files(graph)
     facts, objects = _facts(target, toolchain), Objects(cache.root, cache.limit)
-    keys = {_digest(text, *facts): (name, text) for name, text in sources.items()}
+    keys = {digest_of(text, *facts): (name, text) for name, text in sources.items()}
     new = {key: source for key, source in keys.items() if key not in objects}
     with compiling(toolchain.compiling(target, [KERNELS]), new):
         yield
+
+
+def object_store(
+    sources: Mapping[str, str], target: Target, toolchain: Toolchain, cache: Cache
+) -> ObjectStore:
+    """The objects of these sources, by names of files, in a cache that all models share."""
+    facts = _facts(target, toolchain)
+    keys = {name: digest_of(text, *facts) for name, text in sources.items()}
+    return _UnitObjects(Objects(cache.root, cache.limit), keys)
 
 
 @dataclass(frozen=True)
@@ -169,20 +178,17 @@ class _UnitObjects:
             self.objects.add(key, content)
 
 
-def _write_metadata(
-    folder: Path,
-    metadata: Mapping[str, Any],
-    weights_sha256: str,
-    target: Target,
-    toolchain: Toolchain,
+def write_metadata(
+    folder: Path, metadata: Mapping[str, Any], weights_sha256: str, target: Target, toolchain: str
 ) -> None:
+    """Describe a model in its folder, whose other files are there."""
     content = {
         **metadata,
         "abi": ABI,
         "target": target.name,
         "machine": target.architecture,
         "cpu_features": sorted(target.required),
-        "toolchain": toolchain.version,
+        "toolchain": toolchain,
         "files": describe_files(folder, weights_sha256),
     }
     (folder / METADATA).write_text(json.dumps(content, indent=1), "utf-8")
@@ -197,7 +203,8 @@ def _flat(sources: Mapping[str, str]) -> list[str]:
     return [part for name in sorted(sources) for part in (name, sources[name])]
 
 
-def _digest(*parts: str) -> str:
+def digest_of(*parts: str) -> str:
+    """A key of the cache for these texts."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
@@ -206,19 +213,20 @@ def _digest(*parts: str) -> str:
     return digest.hexdigest()[:40]
 
 
-def kernels_hash() -> str:
-    """The hash of all kernel headers."""
-    headers = sorted(KERNELS.glob("*.h*"))
-    return _hash_files(
-        tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers)
-    )
+def kernels_hash(others: Sequence[Path] = ()) -> str:
+    """The hash of all kernel headers, and of other files."""
+    paths = [*sorted(KERNELS.glob("*.h*")), *others]
+    return _hash_files(tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p in paths))
 
 
 @lru_cache(maxsize=4)
 def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
-    return _digest(*(part for path, _, _ in files for part in (path.name, path.read_text("utf-8"))))
+    return digest_of(
+        *(part for path, _, _ in files for part in (path.name, path.read_text("utf-8")))
+    )
 
 
-def _copy_files(made: Path, folder: Path) -> None:
+def copy_files(made: Path, folder: Path) -> None:
+    """Copy the files of a model to another folder."""
     for file in made.iterdir():
         shutil.copyfile(file, folder / file.name, follow_symlinks=False)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from infuse.build.autotune.measurement import tuned
 from infuse.build.autotune.precision import Built, PrecisionReport, search_precision
 from infuse.build.build import build
+from infuse.build.prebuilt import build_program, prebuilt_for
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -42,6 +43,7 @@ from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
+from infuse.runtime.program import Prebuilt
 from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
@@ -149,7 +151,13 @@ class Compilation:
     @cached_property
     def target(self) -> Target:
         """What code is made for. OptionError where there is no such target."""
-        return Target.resolve(self.options.target)
+        name = self.options.target if self.prebuilt is None else self.prebuilt.facts.target
+        return Target.resolve(name)
+
+    @cached_property
+    def prebuilt(self) -> Prebuilt | None:
+        """The library that is to run the model where it is not to be compiled."""
+        return prebuilt_for(self.options.target) if self.options.compile == "never" else None
 
     @cached_property
     def threads(self) -> int:
@@ -284,6 +292,8 @@ class Compilation:
         info["arena"] = arena if static else None
         if profile:
             info["profile"] = all_sizes([program, *program.bodies])
+        if self.prebuilt is not None:
+            return build_program(generated, info, self.prebuilt, self.target, output)
         folder = build(
             emitter_of(self.target.machine).print_sources(
                 program, memory, info, apart=True, profile=profile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -11,6 +11,20 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.lowering.trials import Trial
 from infuse.targets import Machine, Target
+
+
+class ClosedFunctions(Protocol):
+    """Functions of which a library for programs that are data is compiled (`Emitter.closed`)."""
+
+    def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
+        """Those of one more program. `usual`: also faster ones that have its elementwise work in
+        their text. UnsupportedOperatorError where it cannot be data.
+        """
+
+    def sources(self, facts: str) -> dict[str, str]:
+        """The sources of a library with all of them, by the names of files; `facts`: what it tells
+        of itself.
+        """
 
 
 class Emitter(Protocol):
@@ -56,6 +70,16 @@ class Emitter(Protocol):
 
     def interface_files(self, metadata: Mapping[str, Any]) -> dict[str, str]:
         """The files of a model folder for those who call it: a header, and an example."""
+
+    def closed(self) -> ClosedFunctions:
+        """An empty collection. UnsupportedOperatorError where there are no such libraries."""
+
+    def write_program(
+        self, program: Program, plan: Plan, available: Container[str]
+    ) -> tuple[bytes, Sequence[str]]:
+        """A program as a file for a library whose functions `available` names, and those that it
+        calls, whether they are there or not. UnsupportedOperatorError where it cannot be data.
+        """
 
     def print_trials(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The sources of a library that runs trials by their numbers."""

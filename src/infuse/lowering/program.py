@@ -103,6 +103,19 @@ class Step:
     share: Fraction = Fraction(1)
     """How much of the arithmetic of its nodes it does, where several steps share it."""
 
+    @property
+    def open_sizes(self) -> list[Dim]:
+        """Sizes of results of which one has to be more than 0 for the step to have something to
+        do; none where it surely has.
+        """
+        if self.function.is_control or any(isinstance(a, SizeResult) for a in self.arguments):
+            return []
+        pairs = zip(self.arguments, self.function.parameters)
+        written = [a.size for a, p in pairs if isinstance(a, Tensor) and p.is_written]
+        if any(isinstance(size, int) and size > 0 for size in written):
+            return []
+        return [size for size in dict.fromkeys(written) if isinstance(size, dims.Expr)]
+
 
 @dataclass
 class Program:

@@ -15,6 +15,8 @@ PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 AUTO: Final = "auto"
 """The precision that is looked for."""
 WEIGHTS: Final = ("fast", "small")
+COMPILE: Final = ("wait", "never")
+"""When native code is compiled."""
 PREFIX: Final = "infuse"
 
 Feeds = Mapping[str, Any]
@@ -91,6 +93,14 @@ class CompileOptions(Checked):
         PREFIX,
         "What the names of the C functions begin with; one for each model.",
         metavar="NAME",
+    )
+    compile: str = option(
+        "wait",
+        "wait: native code is compiled; never: the prebuilt kernels of this package run the model, "
+        "at once and without a compiler.",
+        metavar="wait|never",
+        choices=COMPILE,
+        noun="time of compiling",
     )
     debug: bool = option(
         False,

@@ -18,6 +18,8 @@ from infuse.runtime.levels import CPU_VARIABLE
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
+PROGRAM: Final = "program.bin"
+"""What a model has in place of a library that prebuilt kernels run."""
 WEIGHTS: Final = "weights.bin"
 HEADER: Final = "model.h"
 SOURCE: Final = "model.cpp"
@@ -46,11 +48,16 @@ def digest(path: Path) -> str:
 
 def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
     """The `files` table of `metadata.json`: what `verify` will compare with."""
-    library, weights = folder / LIBRARY, folder / WEIGHTS
+    code, weights = folder / code_name(folder), folder / WEIGHTS
     return {
-        LIBRARY: {"bytes": library.stat().st_size, "sha256": digest(library)},
+        code.name: {"bytes": code.stat().st_size, "sha256": digest(code)},
         WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},
     }
+
+
+def code_name(folder: Path) -> str:
+    """The name of the file with what a model does: a library, or a program."""
+    return PROGRAM if (folder / PROGRAM).is_file() else LIBRARY
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
@@ -89,7 +96,8 @@ def check_abi(metadata: Mapping[str, Any], where: Path) -> None:
 
 
 def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = None) -> None:
-    """CompiledModelError unless library and weights are the files that `metadata` describes.
+    """CompiledModelError unless library (or program) and weights are the files that `metadata`
+    describes.
 
     Sizes and the library's hash are always compared. The weights' hash is, too, but a file that was
     found whole once is not read again while it stays the same file (`checked`), unless `full`
@@ -100,7 +108,8 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
         raise CompiledModelError(
             "the table of files is missing", where=str(folder / METADATA), hint=_REBUILD
         )
-    for name in (LIBRARY, WEIGHTS):
+    names = (PROGRAM if "program" in metadata else LIBRARY, WEIGHTS)
+    for name in names:
         entry, path = files.get(name), folder / name
         if not isinstance(entry, dict):
             raise CompiledModelError(
@@ -116,10 +125,10 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
                 hint=_REBUILD,
             )
     again = full_check() if full is None else full
-    for name in (LIBRARY, WEIGHTS):
+    for name in names:
         try:
             whole = has_content(
-                folder / name, str(files[name].get("sha256")), again=again or name == LIBRARY
+                folder / name, str(files[name].get("sha256")), again=again or name != WEIGHTS
             )
         except OSError as error:
             raise CompiledModelError(
@@ -175,7 +184,7 @@ def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
 
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (
+    compiled = ((output / METADATA).is_file() and (output / code_name(output)).is_file()) or (
         output / STAGES
     ).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):

@@ -8,6 +8,7 @@ import json
 import mmap
 import re
 import weakref
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,10 +33,91 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-class Library:
-    """The nine functions of a compiled model's binary interface, and its weights mapped read-only.
+class Library(ABC):
+    """The binary interface of a model, and its weights mapped read-only. Every open context keeps a
+    reference.
+    """
 
-    Unloaded when the last reference is gone; every open context keeps one.
+    metadata: dict[str, Any]
+    """What is known of the model."""
+    _functions: Any
+    _weights: np.ndarray[Any, np.dtype[np.uint8]]
+    run: Any
+    """`infuse_run`."""
+
+    @abstractmethod
+    def open(self, threads: int) -> int:
+        """A new context with its own arena and threads; to be given to `close`."""
+
+    @abstractmethod
+    def output_sizes(self, symbols: int, total: int) -> list[int] | None:
+        """The `total` sizes of all outputs for the symbol values at this address; None if they are
+        invalid.
+        """
+
+    @abstractmethod
+    def records(self, handle: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
+        """A copy of the records of the last run of a context, and how many more there were.
+
+        A row is a step that ran, in the order in which they ended: the number of its program, its
+        own, when it began and ended (nanoseconds), and the values of the symbols that the metadata
+        lists as `profile`.
+        """
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the weights file."""
+        return int(self._weights.nbytes)
+
+    def give_back(self) -> None:
+        """Let the weights leave the memory of this process until a run reads them again."""
+        give_back(self._weights)
+
+    def opened(self, handle: int | None, threads: int) -> int:
+        """The handle of a context; RuntimeFailure where it was not opened."""
+        if handle:
+            return int(handle)
+        if refused := self.error(0) if self.metadata.get("tiles") else "":
+            raise RuntimeFailure(refused, hint="compile it for a target such as x86-64-v4")
+        raise RuntimeFailure(
+            f"there is not enough memory to open the model with {threads} threads",
+            hint="use fewer threads or fewer concurrent calls, or give the process more memory",
+        )
+
+    def close(self, handle: int) -> None:
+        """End a context that no call is using."""
+        self._functions.infuse_close(handle)
+
+    def error(self, handle: int) -> str:
+        """The text of the last failure of a context."""
+        return (self._functions.infuse_error(handle) or b"").decode("utf-8", "replace")
+
+    def late_output(
+        self, handle: int, number: int, dtype: np.dtype[Any], rank: int
+    ) -> np.ndarray[Any, Any]:
+        """A copy of an output whose sizes the last run of a context found out."""
+        sizes = (ctypes.c_int64 * max(1, rank))()
+        address = self._functions.infuse_output(handle, number, ctypes.addressof(sizes))
+        result = np.empty(tuple(sizes[:rank]), dtype)
+        if result.nbytes:
+            ctypes.memmove(result.ctypes.data, address, result.nbytes)
+        return result
+
+    def arena_bytes(self, handle: int) -> int:
+        """Bytes of working memory of a context."""
+        return int(self._functions.infuse_arena_bytes(handle))
+
+    def live_bytes(self, handle: int) -> int:
+        """The most bytes of intermediate tensors that were live at once in the last run of a
+        context.
+        """
+        return int(self._functions.infuse_live_bytes(handle))
+
+
+class CompiledLibrary(Library):
+    """The shared library of a compiled model, with the nine functions of its interface.
+
+    Unloaded when the last reference is gone.
     """
 
     def __init__(self, folder: Path, prefix: str = "infuse") -> None:
@@ -67,7 +149,7 @@ class Library:
             function.restype, function.argtypes = result, arguments
             setattr(self._functions, name, function)
         self.metadata = self._read_metadata(path)
-        self._weights = _map(folder / WEIGHTS)
+        self._weights = map_weights(folder / WEIGHTS)
         self._profile = self._find_profile() if "profile" in self.metadata else None
         self.run = self._functions.infuse_run
 
@@ -102,63 +184,11 @@ class Library:
         check_abi(metadata, path)
         return metadata
 
-    @property
-    def weights_bytes(self) -> int:
-        """Bytes of the weights file."""
-        return int(self._weights.nbytes)
-
-    def give_back(self) -> None:
-        """Let the weights leave the memory of this process until a run reads them again."""
-        give_back(self._weights)
-
     def open(self, threads: int) -> int:
-        """A new context with its own arena and threads; to be given to `close`."""
         handle = self._functions.infuse_open(self._weights.ctypes.data, threads)
-        if not handle:
-            if told := self.error(0) if self.metadata.get("tiles") else "":
-                raise RuntimeFailure(told, hint="compile it for a target such as x86-64-v4")
-            raise RuntimeFailure(
-                f"there is not enough memory to open the model with {threads} threads",
-                hint="use fewer threads or fewer concurrent calls, or give the process more memory",
-            )
-        return int(handle)
-
-    def close(self, handle: int) -> None:
-        """End a context that no call is using."""
-        self._functions.infuse_close(handle)
-
-    def error(self, handle: int) -> str:
-        """The text of the last failure of a context."""
-        return (self._functions.infuse_error(handle) or b"").decode("utf-8", "replace")
-
-    def late_output(
-        self, handle: int, number: int, dtype: np.dtype[Any], rank: int
-    ) -> np.ndarray[Any, Any]:
-        """A copy of an output whose sizes the last run of a context found out."""
-        sizes = (ctypes.c_int64 * max(1, rank))()
-        address = self._functions.infuse_output(handle, number, ctypes.addressof(sizes))
-        result = np.empty(tuple(sizes[:rank]), dtype)
-        if result.nbytes:
-            ctypes.memmove(result.ctypes.data, address, result.nbytes)
-        return result
-
-    def arena_bytes(self, handle: int) -> int:
-        """Bytes of working memory of a context."""
-        return int(self._functions.infuse_arena_bytes(handle))
-
-    def live_bytes(self, handle: int) -> int:
-        """The most bytes of intermediate tensors that were live at once in the last run of a
-        context.
-        """
-        return int(self._functions.infuse_live_bytes(handle))
+        return self.opened(handle, threads)
 
     def records(self, handle: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-        """A copy of the records of the last run of a context, and how many more there were.
-
-        A row is a step that ran, in the order in which they ended: the number of its program, its
-        own, when it began and ended (nanoseconds), and the values of the symbols that the metadata
-        lists as `profile`.
-        """
         if self._profile is None:
             raise RuntimeFailure(
                 "the model was not compiled for profiling", hint="infuse.profile compiles it so"
@@ -171,18 +201,12 @@ class Library:
         return rows, lost.value
 
     def output_sizes(self, symbols: int, total: int) -> list[int] | None:
-        """The `total` sizes of all outputs for the symbol values at this address; None if they are
-        invalid.
-        """
         sizes = (ctypes.c_int64 * max(1, total))()
-        return (
-            None
-            if self._functions.infuse_shapes(symbols, ctypes.addressof(sizes))
-            else list(sizes[:total])
-        )
+        refused = self._functions.infuse_shapes(symbols, ctypes.addressof(sizes))
+        return None if refused else list(sizes[:total])
 
 
-def _map(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def map_weights(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """A file as a read-only array, which shares its memory with all processes where that is safe
     (`infuse.mapped`).
     """

@@ -11,7 +11,8 @@ from typing import Any
 from infuse.errors import CompiledModelError, InfuseError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus, usable_threads
 from infuse.runtime.folder import METADATA, check_cpu, read_metadata, verify
-from infuse.runtime.library import Library
+from infuse.runtime.library import CompiledLibrary, Library
+from infuse.runtime.program import ProgramLibrary
 from infuse.runtime.session import Array, Session, Signature, unpack
 from infuse.runtime.shapes import TensorSpec
 
@@ -51,7 +52,7 @@ class CompiledModel:
         metadata = read_metadata(path)
         verify(path, metadata)
         check_cpu(metadata, path)
-        library = Library(path, str(metadata.get("prefix", "infuse")))
+        library = _library(path, metadata)
         for name in ("weights_bytes", "weights_hash"):
             if (
                 name in library.metadata
@@ -185,6 +186,13 @@ class CompiledModel:
     def _forget_contexts(self) -> None:
         while self._idle:
             self._idle.pop().abandon()
+
+
+def _library(folder: Path, metadata: Mapping[str, Any]) -> Library:
+    """What runs the model of a folder."""
+    if "program" in metadata:
+        return ProgramLibrary(folder, metadata)
+    return CompiledLibrary(folder, str(metadata.get("prefix", "infuse")))
 
 
 def _after_fork() -> None:

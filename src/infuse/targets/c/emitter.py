@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
+from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph
-from infuse.lowering.emitter import Emitter
+from infuse.lowering.emitter import ClosedFunctions, Emitter
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.lowering.statements import KernelCall
@@ -95,6 +96,14 @@ class CEmitter:
         return {}
 
     interface_files = staticmethod(interface_files)
+
+    def closed(self) -> ClosedFunctions:
+        raise UnsupportedOperatorError("the target c has no libraries of prebuilt kernels")
+
+    def write_program(
+        self, program: Program, plan: Plan, available: Container[str]
+    ) -> tuple[bytes, Sequence[str]]:
+        raise UnsupportedOperatorError("the target c has no libraries of prebuilt kernels")
 
     def print_trials(self, trials: Sequence[Trial]) -> dict[str, str]:
         raise AssertionError("there is one kernel for everything")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from infuse.lowering.emitter import Emitter
@@ -10,6 +10,8 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.runtime.folder import SOURCE
 from infuse.targets import Target
+from infuse.targets.cpu.closed.collection import Collection
+from infuse.targets.cpu.closed.program import closed_program
 from infuse.targets.cpu.emit.functions import kernels_in
 from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.shared_files import usual_files
@@ -41,6 +43,13 @@ class CppEmitter:
     usual_files = staticmethod(usual_files)
 
     interface_files = staticmethod(interface_files)
+    closed = Collection
+
+    def write_program(
+        self, program: Program, plan: Plan, available: Container[str]
+    ) -> tuple[bytes, Sequence[str]]:
+        closed = closed_program(program, plan, available)
+        return closed.content, [*closed.functions, *closed.elements]
 
 
 EMITTER: Final[Emitter] = CppEmitter()

@@ -108,13 +108,8 @@ class CallWriter:
         """The condition under which a step has something to write, where symbolic sizes leave that
         open.
         """
-        if step.function.is_control or any(isinstance(a, SizeResult) for a in step.arguments):
-            return ""
-        pairs = zip(step.arguments, step.function.parameters)
-        written = [a.size for a, p in pairs if isinstance(a, Tensor) and p.is_written]
-        open_ = [self._size(s) for s in dict.fromkeys(written) if isinstance(s, dims.Expr)]
-        certain = any(isinstance(size, int) and size > 0 for size in written)
-        return "" if certain or not open_ else f"if ({' + '.join(open_)} > 0) "
+        open_ = [self._size(size) for size in step.open_sizes]
+        return f"if ({' + '.join(open_)} > 0) " if open_ else ""
 
     def _size(self, size: Dim) -> str:
         """A size in the list of calls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 from infuse.targets.text.language import Language
@@ -71,7 +72,8 @@ static long scratch_bytes_{n}(const Sizes* d) {{
 def _checks_text(program: Program, plan: Plan, language: Language) -> str:
     """What refuses sizes before a run."""
     n = program.number
-    estimates = (f"{estimate} >= TOO_LARGE" for estimate in _estimates(program, plan))
+    sizes = sizes_before_run(program, plan)
+    estimates = dict.fromkeys(f"{estimate_text(size)} >= TOO_LARGE" for size in sizes)
     checks = [
         f"  if (!({language.text(test)})) return {string(message)};"
         for test, message in program.checks
@@ -92,8 +94,10 @@ static const char* misfit_{n}(const Sizes* d) {{
 """
 
 
-def _estimates(program: Program, plan: Plan) -> list[str]:
-    """Bytes of everything whose sizes are known before the run and not to the compiler."""
+def sizes_before_run(program: Program, plan: Plan) -> list[Dim]:
+    """Bytes of everything whose sizes are known before the run and not to the compiler, and the
+    symbols.
+    """
     tensors = [
         dims.product(shape) * dtype.bytes for _, dtype, shape in (*program.inputs, *program.outputs)
     ]
@@ -105,7 +109,7 @@ def _estimates(program: Program, plan: Plan) -> list[str]:
     numbers = [
         d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)
     ]
-    return [estimate_text(d) for d in dict.fromkeys(numbers)]
+    return list(dict.fromkeys(numbers))
 
 
 def _placement(program: Program, plan: Plan) -> str:

@@ -15,7 +15,7 @@ from infuse.targets.text.literals import literal
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _RENAMED = {"isnan": "is_nan", "isinf": "is_inf"}
-_EXACT = frozenset(["input", "const", "cast"])
+EXACT = frozenset(["input", "const", "cast"])
 
 
 def scalar_type(dtype: DType) -> str:
@@ -48,7 +48,7 @@ class FormulaPrinter:
     def print(self, term: Term, inputs: Mapping[int, str]) -> str:
         """The name of the variable (or literal) that holds the term, rounded to its type."""
         result = self._print(term, inputs, {})
-        if is_narrow(term.dtype) and term.op not in _EXACT:
+        if is_narrow(term.dtype) and term.op not in EXACT:
             return self.define(f"round_to<{term.dtype.c_name}>({result})")
         return result
 
@@ -61,11 +61,12 @@ class FormulaPrinter:
             args = [self._print(a, inputs, names) for a in term.args]
             if may_divide_by_zero(term):
                 args[1] = f"nonzero({args[1]}, found_zero)"
-            names[id(term)] = self.define(_call(term, args))
+            names[id(term)] = self.define(call_text(term, args))
         return names[id(term)]
 
 
-def _call(term: Term, args: list[str]) -> str:
+def call_text(term: Term, args: list[str]) -> str:
+    """An operation on names of its operands."""
     dtype = term.dtype
     if not dtype.c_name:
         raise UnsupportedOperatorError(f"element type {dtype} has no native code yet")

@@ -4,6 +4,7 @@ run alone.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,7 +16,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
-from infuse.lowering.expressions import Aggregate, Expression
+from infuse.lowering.expressions import Aggregate, Calculated, Expression, Size, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.liveness import is_known
 from infuse.lowering.lowering import Lowering
@@ -26,7 +27,6 @@ from infuse.ops.resampling import Resize, meant
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.table import lowers
 from infuse.targets.text.literals import literal
-from infuse.targets.text.sizes import size_text
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")
@@ -40,7 +40,7 @@ _COORDINATES = (
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _POLICIES = ("stretch", "not_larger", "not_smaller")
-Text = Callable[[Dim], str]
+Text = Callable[[Dim], Expression]
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,11 @@ class Side:
         """The ResizeSide; without a function, one that needs at least as much scratch memory."""
         before, after = text(self.before), text(self.after)
         if self.plan is None:
-            above, below = map(text, self.scale)
-            part = [f"double({above}) / double({below})", *map(repr, self.part)]
+            scale = tuple(map(text, self.scale))
+            quotient = Calculated("double({}) / double({})", scale, operator.truediv)
+            part: list[Expression] = [quotient, *map(repr, self.part)]
         elif f is None:
-            part = [f"least_scale({before}, {after})", "0.0", "1.0"]
+            part = [invoke("least_scale", before, after), "0.0", "1.0"]
         else:
             pointer = f.read(self.plan)
             part = [f"{pointer}[{3 * self.axis + i}]" for i in range(3)]
@@ -128,7 +129,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     f.include(header)
     sink = low.fusing.sink(f, group, order)
     plane = (ONE, *sides[2:])[-2:]
-    needed = _shape(op, x.shape[:2], plane, size_text)
+    needed = _shape(op, x.shape[:2], plane, Size)
     f.scratch(f"{kernel}_scratch", header, needed, named=_named(x.shape[:2], plane))
     f.call(kernel, _shape(op, x.shape[:2], plane, f.number, f), f.read(tensor), sink)
     f.finish(label(group))
@@ -148,15 +149,25 @@ def _shape(
     fields: dict[str, Expression] = {
         **dict(zip(("n", "c"), map(text, lead))),
         **{name: side.fields(text, f) for name, side in zip(("h", "w"), plane)},
-        "mode": f"ResizeMode({text(_MODES.index(op.mode))})",
-        "coordinates": f"ResizeCoordinates({text(coordinates)})",
-        "rounding": f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})",
+        "mode": _enumerator("ResizeMode", text(_MODES.index(op.mode))),
+        "coordinates": _enumerator("ResizeCoordinates", text(coordinates)),
+        "rounding": _enumerator("ResizeRounding", text(_ROUNDINGS.index(op.nearest_mode))),
         "cubic": literal(op.cubic_coeff_a, dtypes.float32),
-        "exclude_outside": f"{text(int(bool(op.exclude_outside)))} != 0",
+        "exclude_outside": _flag(text(int(bool(op.exclude_outside)))),
         "outside": literal(op.extrapolation_value, dtypes.float32),
-        "antialias": f"{text(int(bool(op.antialias)))} != 0",
+        "antialias": _flag(text(int(bool(op.antialias)))),
     }
     return Aggregate(tuple(fields.items()), "ResizeShape")
+
+
+def _enumerator(type: str, number: Expression) -> Expression:
+    """A number as one of an enumeration."""
+    return Calculated(f"{type}({{}})", (number,), int)
+
+
+def _flag(number: Expression) -> Expression:
+    """Whether a number is not 0."""
+    return Calculated("{} != 0", (number,), bool)
 
 
 def _named(lead: Sequence[Dim], plane: Sequence[Side]) -> list[Dim]:
@@ -199,7 +210,7 @@ def _axis(
         if source.dtype == target.dtype == dtypes.float32 or op.mode == "nearest"
         else "double"
     )
-    plain = _shape(op, (1, 1), (ONE, side), size_text)
+    plain = _shape(op, (1, 1), (ONE, side), Size)
     named = _named((), (side,))
     f.scratch("resample_scratch", "resample.hpp", plain, template=(computes,), named=named)
     shape, sizes = _shape(op, (1, 1), (ONE, side), f.number, f), f.numbers(outer, inner)
@@ -287,7 +298,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
         array(low, f, node, "sizes", operand(node, 3))
     none = "(const float*)nullptr"
     pointer = none if sized or scales is None else f.read(low.storage.dense(scales))
-    f.arrays({"in": map(size_text, x.shape), "axes": axes})
+    f.arrays({"in": map(Size, x.shape), "axes": axes})
     f.room({"out": x.rank})
     part = f.read(low.storage.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"

@@ -1,0 +1,115 @@
+"""Models that are programs of a library of closed functions, and such libraries."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from infuse.build.build import copy_files, digest_of, kernels_hash, object_store, write_metadata
+from infuse.build.cache import Cache
+from infuse.build.library import Progress, make_library
+from infuse.build.toolchain import Toolchain
+from infuse.errors import OptionError, UnsupportedOperatorError
+from infuse.lowering.emitter import ClosedFunctions, emitter_of
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program
+from infuse.lowering.weights import write_weights
+from infuse.runtime.checked import note_written
+from infuse.runtime.folder import PROGRAM, WEIGHTS, check_replaceable, publish
+from infuse.runtime.program import Facts, Prebuilt, prebuilt_folder, prebuilt_libraries
+from infuse.targets import KERNELS, Target
+
+_MOST_NAMED: Final = 4
+
+
+def stamp() -> str:
+    """What programs and the library that runs them have to agree in."""
+    writers = KERNELS.parent.glob("targets/cpu/**/*.py")
+    return kernels_hash(sorted((*KERNELS.glob("*.cpp"), *writers)))
+
+
+def make_prebuilt(
+    functions: ClosedFunctions, target: Target, output: Path, progress: Progress | None = None
+) -> None:
+    """Compile a library of these functions for a target to the file `output`."""
+    facts = Facts(target.name, frozenset(target.required), stamp())
+    files = functions.sources(facts.text())
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent) as name:
+        folder = Path(name)
+        for file, text in files.items():
+            (folder / file).write_text(text, "utf-8")
+        made, sources = folder / output.name, [folder / file for file in files]
+        toolchain = Toolchain.find(target)
+        make_library(
+            toolchain,
+            sources,
+            made,
+            target=target,
+            include=[KERNELS],
+            progress=progress,
+            store=object_store(files, target, toolchain, Cache()),
+        )
+        made.replace(output)
+
+
+def prebuilt_for(target: str) -> Prebuilt:
+    """The library for a target: the best one here for `native`. OptionError without one."""
+    libraries = [library for library in prebuilt_libraries() if library.facts.stamp == stamp()]
+    fitting = [each for each in libraries if target in ("native", each.facts.target)]
+    if fitting:
+        return fitting[0]
+    others = ", ".join(each.facts.target for each in libraries)
+    raise OptionError(
+        f"there is no library of prebuilt kernels for the target {target!r} in "
+        f"{prebuilt_folder()}" + (f", only for {others}" if others else ""),
+        hint="let the model be compiled, or build one with `python -m infuse.build.prebuilt`",
+    )
+
+
+def build_program(
+    generated: tuple[Program, Plan],
+    metadata: Mapping[str, Any],
+    prebuilt: Prebuilt,
+    target: Target,
+    output: str | os.PathLike[str] | None = None,
+) -> Path:
+    """The folder of a model that `prebuilt` runs, from the cache when the same was made before.
+
+    UnsupportedOperatorError where it needs functions that the library lacks.
+    """
+    if output is not None:
+        check_replaceable(Path(output))
+    program, plan = generated
+    emitter = emitter_of(target.machine)
+    content, needed = emitter.write_program(program, plan, prebuilt.names)
+    missing = sorted({*needed} - prebuilt.names)
+    if missing:
+        named = ", ".join(missing[:_MOST_NAMED]) + ", …" * (len(missing) > _MOST_NAMED)
+        raise UnsupportedOperatorError(
+            f"the library of prebuilt kernels lacks {len(missing)} of the functions that the model "
+            f"needs: {named}",
+            where=str(prebuilt.path),
+            hint="let the model be compiled",
+        )
+    facts = {"target": prebuilt.facts.target, "stamp": prebuilt.facts.stamp}
+    info = {**metadata, "program": facts}
+    written: list[str] = []
+
+    def make(folder: Path) -> None:
+        (folder / PROGRAM).write_bytes(content)
+        weights = program.weights
+        written.append(write_weights(folder / WEIGHTS, weights, weights.bytes))
+        write_metadata(folder, info, written[-1], target, "prebuilt")
+
+    key = digest_of(content.hex(), program.weights.fingerprint(), repr(sorted(info.items())))
+    made = Cache().obtain(key, make)
+    if written:
+        note_written(made / WEIGHTS, written[-1])
+    program.weights.give_back()
+    if output is None:
+        return made
+    return publish(Path(output), lambda folder: copy_files(made, folder))

@@ -1,0 +1,74 @@
+// Elementwise work that is data, as kernels call it.
+#pragma once
+#include <type_traits>
+
+#include "ahead.hpp"
+#include "element.hpp"
+#include "map.hpp"
+#include "program.hpp"
+
+namespace infuse {
+
+namespace interpreted_detail {
+INFUSE_INLINE void keep(void* to, vf x) { store((float*)to, x, Full{}); }
+INFUSE_INLINE void keep(void* to, vi x) { store((int32_t*)to, x, Full{}); }
+template <class T> INFUSE_INLINE void keep(void* to, T x) { memcpy(to, &x, sizeof x); }
+}  // namespace interpreted_detail
+
+/** A function of what a kernel makes, of row, column and lanes, that gives R. */
+template <class R> struct Interpreted {
+  WorkCall work;
+
+  template <class A, class L>
+  INFUSE_INLINE auto operator()(A acc, long row, long col, L lanes) const {
+    if constexpr (std::is_same_v<L, Ahead>) {
+      return none(Full{});
+    } else {
+      alignas(64) char handed[LANES * 8];
+      interpreted_detail::keep(handed, acc);
+      return done(handed, row, col, lanes);
+    }
+  }
+  template <class L> INFUSE_INLINE auto operator()(long row, long col, L lanes) const {
+    if constexpr (std::is_same_v<L, Ahead>) return none(Full{});
+    else return done(nullptr, row, col, lanes);
+  }
+  template <class A, class L, class = std::enable_if_t<!std::is_convertible_v<A, long>>>
+  INFUSE_INLINE auto operator()(A acc, long col, L lanes) const {
+    return (*this)(acc, 0L, col, lanes);
+  }
+
+ private:
+  template <class L> static INFUSE_INLINE auto none(L lanes) {
+    if constexpr (!std::is_void_v<R>) return decltype(load((const R*)nullptr, lanes)){};
+  }
+  template <class L>
+  INFUSE_INLINE auto done(const void* handed, long row, long col, L lanes) const {
+    if constexpr (std::is_void_v<R>) {
+      work_block(work, row, col, count(lanes), handed, nullptr, nullptr);
+    } else {
+      alignas(64) R result[LANES];
+      work_block(work, row, col, count(lanes), handed, result, nullptr);
+      return load((const R*)result, lanes);
+    }
+  }
+};
+
+constexpr long INTERPRETED_BLOCK = 256;  // columns at once: registers stay in the first cache
+
+/** Elementwise work for all rows × columns; false where it divides integers by zero. */
+inline bool map_interpreted(Context& context, long rows, long cols, const WorkCall& work,
+                            long cost) {
+  bool zero = false;
+  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
+    for (long col = begin; col < end; col += INTERPRETED_BLOCK) {
+      const long n = end - col < INTERPRETED_BLOCK ? end - col : INTERPRETED_BLOCK;
+      bool found = false;
+      work_block(work, row, col, int(n), nullptr, nullptr, &found);
+      if (found) __atomic_store_n(&zero, true, __ATOMIC_RELAXED);
+    }
+  });
+  return !zero;
+}
+
+}  // namespace infuse

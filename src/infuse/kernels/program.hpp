@@ -1,0 +1,97 @@
+// Programs as data: what the calls of closed functions are filled with, and the functions of a
+// library by their names.
+#pragma once
+#include <stdint.h>
+
+namespace infuse {
+
+struct Context;
+
+/** An argument of a closed function: a size, a number, or where something lies. */
+union Slot {
+  int64_t i;
+  double f;
+  const void* p;
+};
+
+/** A function of a library, called with its slots; it returns a failure (failure.h), or what it
+ * tells. */
+typedef long (*ClosedFunction)(Context&, const Slot*);
+
+/** A function of n elements; `found_zero` is told of integers that are divided by zero. */
+typedef void (*ElementFunction)(void* out, const void* const* in, long n, bool* found_zero);
+
+struct NamedFunction {
+  const char* name;
+  ClosedFunction call;
+};
+struct NamedElement {
+  const char* name;
+  ElementFunction call;
+};
+
+/** All functions of a library, sorted by name. */
+extern const NamedFunction FUNCTIONS[];
+extern const long FUNCTION_COUNT;
+extern const NamedElement ELEMENTS[];
+extern const long ELEMENT_COUNT;
+/** What the library is made for: the target, the features of processors, the stamp of kernels. */
+extern const char* const LIBRARY_FACTS;
+
+// ---- elementwise work --------------------------------------------------------------------------
+
+constexpr int NOT_THERE = -1;      // the number of an argument that is not there
+constexpr int REPEATED = -2;       // the column stride of what all columns share
+constexpr int MOST_OPERANDS = 8;   // of a function of elements
+
+/** How rows move along an axis: ((row / below) % size) · stride, each the number of a slot. */
+struct RowCode {
+  int below, size, stride;
+};
+
+/** Where elements of so many bytes lie: the pointer, the column stride and the rows, by slot. */
+struct PlaceCode {
+  int pointer, bytes, column, row_count;
+  const RowCode* rows;
+};
+
+enum InstructionKind { LOAD, SPLAT, APPLY, PUT };
+
+/** What is done with the registers of a block. `argument`: the slot that is repeated, or whether a
+ * register holds the elements in memory themselves. */
+struct Instruction {
+  int kind, target, argument, operand_count;
+  const int* operands;
+  ElementFunction function;
+  PlaceCode place;
+};
+
+/** One axis of blocks of pixels: the slot of their count, pixels of each, those cut off before the
+ * first, and the slot of the size. */
+struct BlockAxisCode {
+  int count, step, cut, size;
+};
+
+/** What elementwise work does for a block of columns of one row. `columns`: the slot of the
+ * channels of a pixel, where rows are blocks of these. */
+struct WorkCode {
+  int registers, result, arguments, columns, axis_count, count;
+  const int* widths;
+  const BlockAxisCode* axes;
+  const Instruction* instructions;
+};
+
+/** Elementwise work with what it is called with. */
+struct WorkCall {
+  const WorkCode* code;
+  const Slot* slots;
+};
+
+/**
+ * Does elementwise work for n columns of a row, from `col` on. `handed`: what a kernel made of
+ * them; `result`: where what the work gives is to be stored, or null.
+ */
+void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
+                bool* found_zero);
+
+}  // namespace infuse

@@ -1,0 +1,397 @@
+// Reads programs that are data, and checks that everything in them lies within its limits.
+#pragma once
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program_file.hpp"
+
+namespace infuse {
+
+// ---- reading -----------------------------------------------------------------------------------
+
+/** Reads words in order; everything it gives is within its limits, or `wrong` says what is not. */
+class Reader {
+ public:
+  Reader(Program* program) : p(program) {}
+
+  const char* wrong = nullptr;
+  const char* name = "";
+  Program* p;
+
+  int64_t next() {
+    if (at >= p->word_count) return fail("it ends too early");
+    return p->words[at++];
+  }
+  int number(int64_t low, int64_t high) {
+    const int64_t value = next();
+    if (value < low || value >= high) return int(fail("a number is out of range"));
+    return int(value);
+  }
+  /** How many of something that takes at least one word each. */
+  int count() { return number(0, p->word_count - at + 1); }
+  bool flag() { return number(0, 2) != 0; }
+  const char* text() { return p->texts + number(0, p->text_bytes); }
+  const int64_t* raw(int count) {
+    const int64_t* words = p->words + at;
+    if (count > p->word_count - at) fail("it ends too early");
+    else at += count;
+    return words;
+  }
+  template <class T> T* make(long count) {
+    T* list = (T*)calloc(size_t(count < 1 ? 1 : count), sizeof(T));
+    if (p->owned_count == p->owned_room) {
+      const int room = p->owned_room * 2 + 64;
+      void** more = (void**)realloc(p->owned, sizeof(void*) * size_t(room));
+      if (more) p->owned = more, p->owned_room = room;
+    }
+    if (!list || p->owned_count == p->owned_room) {
+      free(list);
+      fail("there is not enough memory");
+      static T none[1];
+      return none;
+    }
+    p->owned[p->owned_count++] = list;
+    return list;
+  }
+  List list(int64_t low, int64_t high) {
+    const int length = count();
+    int* items = make<int>(length);
+    for (int i = 0; i < length && !wrong; ++i) items[i] = number(low, high);
+    return {wrong ? 0 : length, items};
+  }
+  int term() { return number(0, p->terms); }
+  int64_t fail(const char* what) {
+    if (!wrong) wrong = what;
+    return 0;
+  }
+
+ private:
+  int64_t at = 0;
+};
+
+/** The entry of this name in a sorted table; null without one. */
+template <class Entry>
+const Entry* found(const Entry* table, long count, const char* name) {
+  long low = 0, high = count;
+  while (low < high) {
+    const long middle = (low + high) / 2;
+    const int order = strcmp(table[middle].name, name);
+    if (order == 0) return table + middle;
+    if (order < 0) low = middle + 1;
+    else high = middle;
+  }
+  return nullptr;
+}
+
+inline void read_terms(Reader& r) {
+  Program* p = r.p;
+  const int count = r.count();
+  Term* terms = r.make<Term>(count);
+  for (int k = 0; k < count && !r.wrong; ++k) {
+    terms[k].late = r.flag();
+    terms[k].length = r.count();
+    terms[k].code = r.raw(terms[k].length);
+    int depth = 0;
+    for (int i = 0; i < terms[k].length && !r.wrong; ++i) {
+      const int64_t kind = terms[k].code[i];
+      if (kind == CONST || kind == SYMBOL) {
+        if (++i >= terms[k].length || ++depth > MOST_DEPTH) r.fail("a term is broken");
+        else if (kind == SYMBOL && (terms[k].code[i] < 0 || terms[k].code[i] >= p->symbols))
+          r.fail("a term has no such symbol");
+      } else if (kind < 0 || kind >= TERM_KINDS || --depth < 1) {
+        r.fail("a term is broken");
+      }
+    }
+    if (depth != 1) r.fail("a term is broken");
+  }
+  p->term = terms;
+  p->terms = r.wrong ? 0 : count;
+}
+
+inline PlaceCode read_place(Reader& r, int arguments) {
+  PlaceCode place = {};
+  place.pointer = r.number(0, arguments);
+  place.bytes = r.number(1, 9);
+  place.column = r.number(REPEATED, arguments);
+  place.row_count = r.count();
+  RowCode* rows = r.make<RowCode>(place.row_count);
+  for (int i = 0; i < place.row_count && !r.wrong; ++i) {
+    rows[i].below = r.number(NOT_THERE, arguments);
+    rows[i].size = r.number(NOT_THERE, arguments);
+    rows[i].stride = r.number(NOT_THERE, arguments);
+  }
+  place.rows = rows;
+  return place;
+}
+
+inline ElementFunction read_element(Reader& r, const ElementFunction* elements, int least) {
+  const int number = r.number(least, r.p->elements);
+  return number < 0 || r.wrong ? nullptr : elements[number];
+}
+
+inline void read_work(Reader& r, WorkCode* code, const ElementFunction* elements) {
+  const List widths = r.list(1, 9);
+  code->registers = widths.count;
+  code->widths = widths.items;
+  code->result = r.number(NOT_THERE, widths.count);
+  code->arguments = r.number(0, 1 << 20);
+  code->columns = r.number(NOT_THERE, code->arguments);
+  code->axis_count = r.count();
+  BlockAxisCode* axes = r.make<BlockAxisCode>(code->axis_count);
+  for (int i = 0; i < code->axis_count && !r.wrong; ++i) {
+    axes[i].count = r.number(0, code->arguments);
+    axes[i].step = r.number(1, 1 << 20);
+    axes[i].cut = r.number(-(1 << 20), 1 << 20);
+    axes[i].size = r.number(0, code->arguments);
+  }
+  code->axes = axes;
+  code->count = r.count();
+  Instruction* list = r.make<Instruction>(code->count);
+  for (int i = 0; i < code->count && !r.wrong; ++i) {
+    Instruction& each = list[i];
+    each.kind = r.number(LOAD, PUT + 1);
+    each.target = r.number(0, widths.count);
+    if (each.kind == LOAD) {
+      each.argument = r.flag();
+      each.place = read_place(r, code->arguments);
+    } else if (each.kind == SPLAT) {
+      each.argument = r.number(0, code->arguments);
+    } else if (each.kind == APPLY) {
+      each.function = read_element(r, elements, 0);
+      const List operands = r.list(0, widths.count);
+      each.operand_count = operands.count;
+      each.operands = operands.items;
+      if (operands.count > MOST_OPERANDS) r.fail("a function of elements has too many operands");
+    } else {
+      each.function = read_element(r, elements, NOT_THERE);
+      each.place = read_place(r, code->arguments);
+    }
+  }
+  code->instructions = list;
+}
+
+inline Site read_site(Reader& r) {
+  Program* p = r.p;
+  Site site = {};
+  site.base = r.number(IN_INPUT, IN_BLOCK + 1);
+  const int64_t limits[] = {p->inputs,  p->outputs,     p->outputs,     p->weight_bytes + 1,
+                            p->buffers, p->late_blocks, p->left_blocks};
+  const int64_t number = r.next();
+  if (number < 0 || number >= limits[site.base]) r.fail("a tensor lies nowhere");
+  site.number = long(number);
+  site.offset = r.number(NOT_THERE, p->terms);
+  site.bytes = r.number(1, 17);
+  return site;
+}
+
+inline Call read_call(Reader& r, const ClosedFunction* functions) {
+  Program* p = r.p;
+  Call call = {};
+  const int number = r.number(0, p->functions);
+  if (!r.wrong) call.function = functions[number];
+  call.slot_count = r.count();
+  if (call.slot_count > p->most_slots) p->most_slots = call.slot_count;
+  call.fill_count = r.count();
+  Fill* fills = r.make<Fill>(call.fill_count);
+  for (int i = 0; i < call.fill_count && !r.wrong; ++i) {
+    Fill& each = fills[i];
+    each.kind = r.number(SIZE, LIST + 1);
+    each.slot = r.number(0, call.slot_count);
+    switch (each.kind) {
+      case SIZE:
+      case ESTIMATE: each.value = r.term(); break;
+      case BITS: each.value = r.next(); break;
+      case FOUND: each.value = r.number(0, p->symbols); break;
+      case TENSOR: each.sites[0] = read_site(r); break;
+      case EITHER:
+        each.value = r.term();
+        each.sites[0] = read_site(r);
+        each.sites[1] = read_site(r);
+        each.offset = r.number(NOT_THERE, p->terms);
+        each.bytes = r.number(1, 17);
+        break;
+      case LIST: each.extra = r.number(0, call.slot_count + 1); break;
+      case WORK:
+        each.value = r.number(0, p->works);
+        each.extra = r.number(0, call.slot_count + 1);
+        if (!r.wrong && (each.slot + 1 >= call.slot_count ||
+                         each.extra + p->work[each.value].arguments > call.slot_count))
+          r.fail("elementwise work has too few arguments");
+        break;
+    }
+  }
+  call.fills = fills;
+  return call;
+}
+
+inline const Call* read_calls(Reader& r, const ClosedFunction* functions, int* count) {
+  *count = r.count();
+  Call* calls = r.make<Call>(*count);
+  for (int i = 0; i < *count && !r.wrong; ++i) calls[i] = read_call(r, functions);
+  return calls;
+}
+
+inline void read_interface(Reader& r) {
+  Program* p = r.p;
+  p->inputs = r.count();
+  int64_t* defaults = r.make<int64_t>(p->inputs);
+  for (int i = 0; i < p->inputs && !r.wrong; ++i) {
+    defaults[i] = r.next();
+    if (defaults[i] < -1 || defaults[i] > p->weight_bytes) r.fail("a default lies nowhere");
+    if (defaults[i] >= 0) p->has_defaults = true;
+  }
+  p->defaults = defaults;
+  p->outputs = r.count();
+  Output* outputs = r.make<Output>(p->outputs);
+  for (int i = 0; i < p->outputs && !r.wrong; ++i) {
+    outputs[i].owned = r.flag();
+    outputs[i].sizes = r.list(0, p->terms);
+  }
+  p->output = outputs;
+  p->before_run = r.list(0, p->terms);
+  p->checks = r.count();
+  Check* checks = r.make<Check>(p->checks);
+  for (int i = 0; i < p->checks && !r.wrong; ++i) {
+    checks[i].term = r.term();
+    checks[i].message = r.text();
+  }
+  p->check = checks;
+}
+
+inline void read_memory(Reader& r, const ClosedFunction* functions) {
+  Program* p = r.p;
+  const int count = r.count();
+  int *terms = r.make<int>(count), *first = r.make<int>(count), *last = r.make<int>(count);
+  for (int i = 0; i < count && !r.wrong; ++i) {
+    terms[i] = r.term();
+    first[i] = r.number(-1, 1 << 30);
+    last[i] = r.number(-1, 1 << 30);
+  }
+  p->buffer_terms = terms, p->first = first, p->last = last;
+  p->buffers = r.wrong ? 0 : count;
+  p->total = long(r.next());
+  if (p->total >= 0) {
+    const int known = r.count();
+    if (known != count) r.fail("its buffers have no places");
+    const int64_t* words = r.raw(known);
+    long* offsets = r.make<long>(count);
+    for (int i = 0; i < count && !r.wrong; ++i) {
+      offsets[i] = long(words[i]);
+      if (offsets[i] < 0 || offsets[i] > p->total) r.fail("a buffer lies nowhere");
+    }
+    p->offsets = offsets;
+  } else {
+    p->attempts = r.count();
+    if (!r.wrong && p->attempts > (p->word_count + 1) / (count + 1)) r.fail("it ends too early");
+    int* orders = r.make<int>(r.wrong ? 1 : long(p->attempts) * count);
+    for (int k = 0; k < p->attempts && !r.wrong; ++k) {
+      const List order = r.list(0, count);
+      if (order.count != count) r.fail("an order of buffers is broken");
+      for (int i = 0; i < count && !r.wrong; ++i) orders[long(k) * count + i] = order.items[i];
+    }
+    p->orders = orders;
+  }
+  p->late_blocks = r.number(0, 1 << 20);
+  p->left_blocks = r.number(0, 1 << 20);
+  p->scratch = read_calls(r, functions, &p->scratch_count);
+}
+
+inline void read_steps(Reader& r, const ClosedFunction* functions) {
+  Program* p = r.p;
+  p->steps = r.count();
+  ProgramStep* steps = r.make<ProgramStep>(p->steps);
+  for (int k = 0; k < p->steps && !r.wrong; ++k) {
+    ProgramStep& step = steps[k];
+    step.where = r.text();
+    step.checks = r.flag();
+    step.written = r.list(0, p->terms);
+    step.room_count = r.count();
+    Room* rooms = r.make<Room>(step.room_count);
+    for (int i = 0; i < step.room_count && !r.wrong; ++i) {
+      rooms[i].output = r.flag();
+      rooms[i].number = r.number(0, rooms[i].output ? p->outputs : p->late_blocks);
+      rooms[i].term = r.term();
+      rooms[i].estimated = r.flag();
+    }
+    step.rooms = rooms;
+    step.scratch = read_calls(r, functions, &step.scratch_count);
+    step.call = read_call(r, functions);
+  }
+  p->step = steps;
+}
+
+inline void read_program(Reader& r) {
+  Program* p = r.p;
+  p->input_symbols = r.number(0, 1 << 20);
+  p->symbols = r.number(p->input_symbols, 1 << 20);
+  p->functions = r.count();
+  ClosedFunction* functions = r.make<ClosedFunction>(p->functions);
+  for (int i = 0; i < p->functions && !r.wrong; ++i) {
+    const char* name = r.text();
+    const NamedFunction* entry = found(FUNCTIONS, FUNCTION_COUNT, name);
+    if (entry) functions[i] = entry->call;
+    else r.name = name, r.fail("this library has no function");
+  }
+  p->elements = r.count();
+  ElementFunction* elements = r.make<ElementFunction>(p->elements);
+  for (int i = 0; i < p->elements && !r.wrong; ++i) {
+    const char* name = r.text();
+    const NamedElement* entry = found(ELEMENTS, ELEMENT_COUNT, name);
+    if (entry) elements[i] = entry->call;
+    else r.name = name, r.fail("this library has no function");
+  }
+  read_terms(r);
+  p->works = r.count();
+  WorkCode* works = r.make<WorkCode>(p->works);
+  for (int i = 0; i < p->works && !r.wrong; ++i) read_work(r, works + i, elements);
+  p->work = works;
+  read_interface(r);
+  read_memory(r, functions);
+  read_steps(r, functions);
+}
+
+inline void close_program(Program* p) {
+  for (int i = 0; i < p->owned_count; ++i) free(p->owned[i]);
+  free(p->owned);
+  free(p->words);
+  free(p->texts);
+  free(p);
+}
+
+/** A program of these bytes, which `why` tells what is wrong with; null then. */
+inline Program* load_program(const char* content, int64_t bytes, const void* weights,
+                      int64_t weight_bytes, char* why, long room) {
+  int64_t head[4];
+  why[0] = 0;
+  if (bytes < (int64_t)sizeof head) return snprintf(why, size_t(room), "it ends too early"), nullptr;
+  memcpy(head, content, sizeof head);
+  if (head[0] != MAGIC) return snprintf(why, size_t(room), "it is no program"), nullptr;
+  if (head[1] != VERSION)
+    return snprintf(why, size_t(room), "it has version %ld, and this library reads %ld",
+                    long(head[1]), long(VERSION)), nullptr;
+  const int64_t rest = bytes - (int64_t)sizeof head;
+  if (head[2] < 0 || head[2] > rest / 8 || head[3] < 1 || head[3] != rest - head[2] * 8)
+    return snprintf(why, size_t(room), "its length is not what it says"), nullptr;
+  Program* p = (Program*)calloc(1, sizeof(Program));
+  if (!p) return snprintf(why, size_t(room), "there is not enough memory"), nullptr;
+  p->word_count = head[2], p->text_bytes = head[3];
+  p->words = (int64_t*)malloc(size_t(head[2] * 8 + 8));
+  p->texts = (char*)malloc(size_t(head[3]));
+  p->weights = (const char*)weights, p->weight_bytes = weight_bytes;
+  Reader reader(p);
+  if (!p->words || !p->texts) {
+    reader.fail("there is not enough memory");
+  } else {
+    memcpy(p->words, content + sizeof head, size_t(head[2] * 8));
+    memcpy(p->texts, content + sizeof head + head[2] * 8, size_t(head[3]));
+    p->texts[head[3] - 1] = 0;
+    read_program(reader);
+  }
+  if (!reader.wrong) return p;
+  snprintf(why, size_t(room), "%s%s%s", reader.wrong, reader.name[0] ? " " : "", reader.name);
+  close_program(p);
+  return nullptr;
+}
+
+}  // namespace infuse

@@ -1,0 +1,138 @@
+// Elementwise work that is data: one block of columns of one row.
+#include "program.hpp"
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace infuse {
+
+namespace {
+
+/** Elements before those of a row. */
+inline long offset(const PlaceCode& place, const Slot* a, long row) {
+  long at = 0;
+  for (int i = 0; i < place.row_count; ++i) {
+    const RowCode& step = place.rows[i];
+    long index = step.below == NOT_THERE ? row : row / a[step.below].i;
+    if (step.size != NOT_THERE) index %= a[step.size].i;
+    at += step.stride == NOT_THERE ? index : index * a[step.stride].i;
+  }
+  return at;
+}
+
+template <class T>
+inline void fill(void* to, const void* from, long n) {
+  T value;
+  memcpy(&value, from, sizeof value);
+  for (long i = 0; i < n; ++i) ((T*)to)[i] = value;
+}
+
+/** The element at `from`, n times. */
+inline void splat(void* to, const void* from, int bytes, long n) {
+  switch (bytes) {
+    case 1: return fill<uint8_t>(to, from, n);
+    case 2: return fill<uint16_t>(to, from, n);
+    case 4: return fill<uint32_t>(to, from, n);
+  }
+  fill<uint64_t>(to, from, n);
+}
+
+template <class T>
+inline void pick(void* to, const void* from, long step, long n) {
+  for (long i = 0; i < n; ++i) ((T*)to)[i] = ((const T*)from)[i * step];
+}
+
+inline void gather(void* to, const void* from, long step, int bytes, long n) {
+  switch (bytes) {
+    case 1: return pick<uint8_t>(to, from, step, n);
+    case 2: return pick<uint16_t>(to, from, step, n);
+    case 4: return pick<uint32_t>(to, from, step, n);
+  }
+  pick<uint64_t>(to, from, step, n);
+}
+
+/** Makes row and column of a kernel those of the result; false where they are outside of it. */
+bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
+  const long columns = a[code.columns].i;
+  long pixel = *col / columns, block = *row, result = 0, steps = 1, count = 1;
+  *col %= columns;
+  for (int i = 0; i < code.axis_count; ++i) {
+    steps *= code.axes[i].step;
+    count *= a[code.axes[i].count].i;
+  }
+  result = block / count;
+  block %= count;
+  for (int i = 0; i < code.axis_count; ++i) {
+    const BlockAxisCode& axis = code.axes[i];
+    steps /= axis.step;
+    count /= a[axis.count].i;
+    const long at = block / count * axis.step + pixel / steps - axis.cut, size = a[axis.size].i;
+    if (at < 0 || at >= size) return false;
+    block %= count;
+    pixel %= steps;
+    result = result * size + at;
+  }
+  *row = result;
+  return true;
+}
+
+}  // namespace
+
+void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
+                bool* found_zero) {
+  const WorkCode& code = *work.code;
+  const Slot* a = work.slots;
+  if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return;
+  const long stride = (n * 8L + 63) / 64 * 64;
+  char* room = (char*)__builtin_alloca_with_align(size_t(code.registers * stride + 64), 512);
+  const void** registers = (const void**)__builtin_alloca(sizeof(void*) * size_t(code.registers + 1));
+  registers[0] = handed;
+  for (int k = 0; k < code.count; ++k) {
+    const Instruction& each = code.instructions[k];
+    char* own = room + each.target * stride;
+    switch (each.kind) {
+      case LOAD: {
+        const PlaceCode& place = each.place;
+        const long bytes = place.bytes;
+        const char* from = (const char*)a[place.pointer].p + offset(place, a, row) * bytes;
+        if (place.column == REPEATED) {
+          splat(own, from, int(bytes), n);
+        } else if (place.column != NOT_THERE) {
+          const long step = a[place.column].i;
+          gather(own, from + col * step * bytes, step, int(bytes), n);
+        } else if (each.argument) {
+          registers[each.target] = from + col * bytes;
+          continue;
+        } else {
+          memcpy(own, from + col * bytes, size_t(n * bytes));
+        }
+        registers[each.target] = own;
+        break;
+      }
+      case SPLAT:
+        splat(own, &a[each.argument], code.widths[each.target], n);
+        registers[each.target] = own;
+        break;
+      case APPLY: {
+        const void* in[MOST_OPERANDS];
+        for (int i = 0; i < each.operand_count; ++i) in[i] = registers[each.operands[i]];
+        each.function(own, in, n, found_zero);
+        registers[each.target] = own;
+        break;
+      }
+      case PUT: {
+        const PlaceCode& place = each.place;
+        char* to = (char*)a[place.pointer].p + (offset(place, a, row) + col) * place.bytes;
+        const void* from = registers[each.target];
+        if (each.function)
+          each.function(to, &from, n, found_zero);
+        else
+          memcpy(to, from, size_t(n * place.bytes));
+        break;
+      }
+    }
+  }
+  if (result) memcpy(result, registers[code.result], size_t(n * code.widths[code.result]));
+}
+
+}  // namespace infuse

@@ -1,0 +1,30 @@
+"""The functions of a library, collected from programs."""
+
+from __future__ import annotations
+
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program
+from infuse.targets.cpu.closed.parts import ClosedCall
+from infuse.targets.cpu.closed.program import closed_program, usual_functions
+from infuse.targets.cpu.closed.sources import closed_files
+from infuse.targets.cpu.closed.work import ElementFunction
+
+
+class Collection:
+    """Closed functions that programs call, by name (`ClosedFunctions`)."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, ClosedCall] = {}
+        self._elements: dict[str, ElementFunction] = {}
+
+    def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
+        """Those of one more program (see `ClosedFunctions.add`)."""
+        closed = closed_program(program, plan)
+        self._functions |= closed.functions
+        self._elements |= closed.elements
+        if usual:
+            self._functions |= usual_functions(program)
+
+    def sources(self, facts: str) -> dict[str, str]:
+        """The sources of a library with all of them."""
+        return closed_files(self._functions, self._elements, facts)

@@ -1,0 +1,65 @@
+"""What closed functions consist of beside the statements of open ones, and what they are called
+with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infuse.ir.dims import Dim
+from infuse.lowering.program import Argument, Function
+from infuse.lowering.statements import Statement
+from infuse.targets.cpu.closed.work import WorkCode
+
+
+@dataclass(frozen=True)
+class InterpretedWork(Statement):
+    """Elementwise work of this name that is data; `result`: the C type that it gives, or void."""
+
+    name: str
+    code: str
+    result: str
+
+
+@dataclass(frozen=True)
+class InterpretedMap(Statement):
+    """Elementwise work that is data, for all rows × columns (`MapWork`)."""
+
+    rows: str
+    columns: str
+    code: str
+    cost: str
+    divides: bool
+
+
+@dataclass(frozen=True)
+class WorkArgument:
+    """An argument: what elementwise work does, and what it is called with."""
+
+    code: WorkCode
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class ListArgument:
+    """An argument: a list of whole numbers."""
+
+    sizes: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An argument: a size that may be too large to be computed exactly, as a float64."""
+
+    size: Dim
+
+
+ClosedArgument = Argument | WorkArgument | ListArgument | Estimated
+
+
+@dataclass(frozen=True)
+class ClosedCall:
+    """A call of a function of the closed set."""
+
+    function: Function
+    arguments: tuple[ClosedArgument, ...]

@@ -1,0 +1,198 @@
+"""The closed functions as C++: what a library of them is compiled from, and their names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from infuse.lowering.expressions import KernelSizes
+from infuse.lowering.program import Function, Parameter
+from infuse.lowering.statements import Statement
+from infuse.targets import KERNELS
+from infuse.targets.cpu.closed.parts import ClosedCall, InterpretedMap, InterpretedWork
+from infuse.targets.cpu.closed.work import ElementFunction
+from infuse.targets.cpu.emit.functions import headers_of
+from infuse.targets.cpu.emit.language import Cpp
+from infuse.targets.cpu.emit.shared_files import APART, shared_by, shared_files
+from infuse.targets.text.language import clean_name
+
+_LINKAGE: Final = 'extern "C" __attribute__((visibility("hidden")))'
+_EXECUTOR: Final = ("executor.cpp", "work_block.cpp")
+_TOGETHER: Final = 12
+"""Functions of one file: what reading the headers for each would take."""
+
+
+class ClosedCpp(Cpp):
+    """C++ in which elementwise work is data."""
+
+    def own_lines(self, statement: Statement) -> Sequence[str]:
+        match statement:
+            case InterpretedWork(name, code, result):
+                return [f"const Interpreted<{result}> {name}{{{code}}};"]
+            case InterpretedMap(rows, columns, code, cost, divides):
+                call = f"map_interpreted(c, {rows}, {columns}, {code}, {cost})"
+                return [f"if (!{call}) return DIVIDES_BY_ZERO;" if divides else f"{call};"]
+        return super().own_lines(statement)
+
+    def parameter_text(self, parameter: Parameter) -> str:
+        if parameter.kind == "work":
+            return f"const WorkCall {parameter.name}"
+        if parameter.kind == "list":
+            return f"const long* {parameter.name}"
+        return super().parameter_text(parameter)
+
+
+CLOSED: Final = ClosedCpp()
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b("\0".join(texts).encode(), digest_size=8).hexdigest()
+
+
+def closed_name(function: Function) -> str:
+    """A name that only equal functions have."""
+    text = _digest(CLOSED.text_of(function), *sorted(headers_of(function)))
+    return f"{clean_name(function)}_{text}"
+
+
+def element_name(function: ElementFunction) -> str:
+    """A name that only equal functions of elements have."""
+    how = "vector" if function.in_vectors else "single"
+    return f"element_{_digest(how, function.text, *function.takes, function.gives)}"
+
+
+def closed_files(
+    functions: Mapping[str, ClosedCall], elements: Mapping[str, ElementFunction], facts: str
+) -> dict[str, str]:
+    """Names and texts of the files of a library with these functions, by their names. `facts`: what
+    it tells of itself.
+    """
+    texts: dict[str, str] = {}
+    by_headers = sorted(functions, key=lambda name: (sorted(_headers(functions[name])), name))
+    for number, names in enumerate(_parts(by_headers)):
+        texts[f"functions_{number}.cpp"] = _functions({n: functions[n] for n in names})
+    for number, names in enumerate(_parts(sorted(elements))):
+        texts[f"elements_{number}.cpp"] = _elements([elements[n] for n in names])
+    shared = shared_by([call.function for call in functions.values()])
+    return {
+        **texts,
+        **shared_files(shared),
+        "table.cpp": _table(sorted(functions), sorted(elements), facts),
+        **{name: (KERNELS / name).read_text("utf-8") for name in _EXECUTOR},
+    }
+
+
+def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Names in parts, each for a file."""
+    return (names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER))
+
+
+def _headers(call: ClosedCall) -> set[str]:
+    return {"failure.h", "interpreted.hpp", "threads.hpp", *headers_of(call.function)}
+
+
+def _functions(calls: Mapping[str, ClosedCall]) -> str:
+    """A file with closed functions, and what calls them with slots."""
+    shared = shared_by([call.function for call in calls.values()])
+    headers = {s.header for s in shared}.union(*map(_headers, calls.values()))
+    lines = [APART, *(f'#include "{h}"' for h in sorted(headers))]
+    lines += ["", *(s.declaration for s in shared), "", "using namespace infuse;", ""]
+    return "\n".join([*lines, *(_unit(call, name) for name, call in calls.items())])
+
+
+def _unit(call: ClosedCall, name: str) -> str:
+    function = call.function
+    head = ", ".join(["Context& c", *map(CLOSED.parameter_text, function.parameters)])
+    body = "\n".join(f"  {line}" for line in CLOSED.body_of(function))
+    taken = ", ".join(["c", *slot_texts(call)])
+    return (
+        f"static inline long open_{name}(\n    {head}) {{\n  (void)c;\n{body}\n  return 0;\n}}\n"
+        f"{_LINKAGE} long {name}(Context& c, const Slot* a) {{\n"
+        f"  (void)a;\n  return open_{name}({taken});\n}}\n"
+    )
+
+
+def slot_texts(call: ClosedCall) -> Iterator[str]:
+    """What stands for each parameter, as the slots `a` have it."""
+    slots = _slots()
+    for parameter, argument in zip(call.function.parameters, call.arguments, strict=True):
+        match parameter.kind:
+            case "tensor":
+                yield f"({CLOSED.pointer_type(parameter)}){next(slots)}.p"
+            case "number":
+                assert parameter.dtype is not None
+                yield f"({CLOSED.scalar_type(parameter.dtype)}){next(slots)}.f"
+            case "sizes":
+                assert isinstance(argument, tuple)
+                yield _struct(argument, slots)
+            case "list":
+                yield f"(const long*){next(slots)}.p"
+            case "found size":
+                yield f"(long*){next(slots)}.p"
+            case "work":
+                yield f"WorkCall{{(const WorkCode*){next(slots)}.p, (const Slot*){next(slots)}.p}}"
+            case _:
+                yield f"(long){next(slots)}.i"
+
+
+def _slots() -> Iterator[str]:
+    number = 0
+    while True:
+        yield f"a[{number}]"
+        number += 1
+
+
+def _struct(sizes: KernelSizes, slots: Iterator[str]) -> str:
+    """The sizes of a kernel, a slot each."""
+    names = sizes._fields  # type: ignore[attr-defined]
+    each = (f".{n} = {_field(v, slots)}" for n, v in zip(names, sizes, strict=True))
+    return f"{type(sizes).__name__}{{{', '.join(each)}}}"
+
+
+def _field(value: Any, slots: Iterator[str]) -> str:
+    if isinstance(value, bool):
+        return f"{next(slots)}.i != 0"
+    return _struct(value, slots) if isinstance(value, tuple) else f"(long){next(slots)}.i"
+
+
+def _elements(functions: Sequence[ElementFunction]) -> str:
+    """A file with functions of elements, which run over so many of them."""
+    lines = [APART, '#include "element.hpp"', '#include "power.hpp"', ""]
+    lines += ["using namespace infuse;", "", *map(_element, functions)]
+    return "\n".join(lines)
+
+
+def _element(function: ElementFunction) -> str:
+    loads = [
+        f"    const auto x{i} = load((const {type}*)in[{i}] + i, lanes);"
+        for i, type in enumerate(function.takes)
+    ]
+    store = f"    store(({function.gives}*)out + i, ({function.gives})({function.text}), lanes);"
+    parameters = "void* out, const void* const* in, long n, bool* found_zero"
+    if function.in_vectors:
+        store = f"    store(({function.gives}*)out + i, {function.text}, lanes);"
+        start, stop = "  sweep(0, n, [&](long i, auto lanes) INFUSE_LAMBDA {", "  });"
+    else:
+        start, stop = "#pragma GCC ivdep\n  for (long i = 0; i < n; ++i) {", "  }"
+        loads.insert(0, "    const One lanes{};")
+    head = f"{_LINKAGE} void {element_name(function)}({parameters}) {{"
+    return "\n".join([head, "  (void)found_zero;", start, *loads, store, stop, "}", ""])
+
+
+def _table(functions: Sequence[str], elements: Sequence[str], facts: str) -> str:
+    """A file with the table of all functions, by which a program finds them."""
+    lines = ['#include "program.hpp"', ""]
+    lines += [f"{_LINKAGE} long {n}(infuse::Context&, const infuse::Slot*);" for n in functions]
+    lines += [f"{_LINKAGE} void {n}(void*, const void* const*, long, bool*);" for n in elements]
+    lines += ["", "namespace infuse {", ""]
+    for names, type, what in (
+        (functions, "NamedFunction", "FUNCTION"),
+        (elements, "NamedElement", "ELEMENT"),
+    ):
+        lines.append(f"extern const {type} {what}S[] = {{")
+        lines += [f'    {{"{name}", {name}}},' for name in names]
+        lines += ['    {"", nullptr}};', f"extern const long {what}_COUNT = {len(names)};"]
+    lines.append(f"extern const char* const LIBRARY_FACTS = {json.dumps(facts)};")
+    return "\n".join([*lines, "", "}  // namespace infuse", ""])
