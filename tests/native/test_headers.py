@@ -1,7 +1,6 @@
 """Kernels mean the same wherever a source includes them."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,19 +48,16 @@ def test_each_header_includes_what_it_needs(first: str, tmp_path: Path) -> None:
 def test_two_sources_with_all_headers_link(kind: str, tmp_path: Path) -> None:
     """What a header defines is inline: each source of a library may include it."""
     target = Target.resolve("native")
-    march = target.march
     if kind == "zig":
-        pytest.importorskip("ziglang")
-        march = march.replace("-", "_")
-        command: tuple[str, ...] = (sys.executable, "-m", "ziglang", "c++")
+        package = Path(pytest.importorskip("ziglang").__file__).parent
+        toolchain = Toolchain.from_command((str(package / "zig"), "c++"))
     else:
-        command = Toolchain.find(target).command
+        toolchain = Toolchain.find(target)
     includes = "".join(f'#include "{name}"\n' for name in HEADERS)
     sources = [tmp_path / "one.cpp", tmp_path / "two.cpp"]
     for source in sources:
         source.write_text(includes, "utf-8")
-    flags = ["-std=c++17", "-fPIC", "-shared", f"-march={march}", *target.flags]
-    flags += [*target.machine.defines(), f"-I{KERNELS}"]
-    words = [*command, *flags, *map(str, sources), "-o", str(tmp_path / "a.so")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr[:2000]
+    flags = (*toolchain.compiling(target, [KERNELS]), "-O0")
+    _, linking = toolchain.linking(target, tmp_path / "a.so")
+    toolchain.run([(*flags, *map(str, sources), *linking)], tmp_path)
+    toolchain.check_made(tmp_path / "a.so")
