@@ -213,17 +213,23 @@ def digest_of(*parts: str) -> str:
     return digest.hexdigest()[:40]
 
 
-def kernels_hash(others: Sequence[Path] = ()) -> str:
-    """The hash of all kernel headers, and of other files."""
-    paths = [*sorted(KERNELS.glob("*.h*")), *others]
-    return _hash_files(tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p in paths))
+def kernels_hash() -> str:
+    """The hash of all kernel headers."""
+    return folder_hash(KERNELS, ".h")
 
 
-@lru_cache(maxsize=4)
-def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
-    return digest_of(
-        *(part for path, _, _ in files for part in (path.name, path.read_text("utf-8")))
-    )
+def folder_hash(folder: Path, part: str = "") -> str:
+    """The hash of the files of a folder whose names have this part."""
+    with os.scandir(folder) as files:
+        found = (f for f in files if part in f.name and f.is_file())
+        states = [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in found]
+    return _hash_files(folder, tuple(sorted(states)))
+
+
+@lru_cache(maxsize=16)
+def _hash_files(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
+    texts = ((name, (folder / name).read_text("utf-8")) for name, _, _ in states)
+    return digest_of(*(part for pair in texts for part in pair))
 
 
 def copy_files(made: Path, folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.build.build import copy_files, digest_of, kernels_hash, object_store, write_metadata
+from infuse.build.build import copy_files, digest_of, folder_hash, object_store, write_metadata
 from infuse.build.cache import Cache
 from infuse.build.library import Progress, make_library
 from infuse.build.toolchain import Toolchain
@@ -27,8 +27,8 @@ _MOST_NAMED: Final = 4
 
 def stamp() -> str:
     """What programs and the library that runs them have to agree in."""
-    writers = KERNELS.parent.glob("targets/cpu/**/*.py")
-    return kernels_hash(sorted((*KERNELS.glob("*.cpp"), *writers)))
+    writers = (KERNELS.parent / "targets" / "cpu" / name for name in ("", "families", "lower", "closed"))
+    return digest_of(*map(folder_hash, (KERNELS, *writers)))
 
 
 def make_prebuilt(
