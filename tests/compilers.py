@@ -9,16 +9,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from infuse.targets.cpu.emit.shared_files import APART
+
 ROOT = Path(__file__).resolve().parent.parent
 LIGHT = ROOT / "build" / "light"
-NAMES = ("g++", "clang++", "c++", "aarch64-linux-gnu-g++")
-SCRIPT = """#!/bin/sh
+GCC = ("g++", "aarch64-linux-gnu-g++")
+NAMES = (*GCC, "clang++", "c++")
+COMMON = ("arena.h", "blocks.h", "element.hpp", "failure.h", "threads.hpp", "stdio.h", "stdlib.h")
+"""Headers of nearly all files that models are compiled from."""
+OPTIONS = """#!/bin/sh
+flags= kernels= source= before=
 for argument in "$@"; do
     shift
-    case $argument in -O1 | -O3) argument=-O0 ;; esac
+    case $argument in
+    -O1 | -O3) argument=-O0 ;;
+    -fno-inline) continue ;;
+    esac
     set -- "$@" "$argument"
+    case $before,$argument in
+    -c,*) source=$argument ;;
+    -o,* | *,-o | *,-c) ;;
+    *,-I*/kernels) kernels=${argument#-I} ;;
+    *,-I* | *,-O0) ;;
+    *) flags="$flags $argument" ;;
+    esac
+    before=$argument
 done
-exec '{compiler}' "$@"
+"""
+HEADERS = """\
+[ -z "$source" ] || read -r first <"$source"
+if [ "$first" = '@apart' ] && [ -n "$kernels" ]; then
+    key=$(echo @includes "@compiler$flags $kernels" | cksum)
+    header="@folder/${key% *}.hpp"
+    changed=$(find "$kernels" '@compiler' -newer "$header.gch" -print -quit 2>&1)
+    if [ -n "$changed" ]; then
+        printf '%s\\n' '@apart' @includes >"$header.$$" && mv "$header.$$" "$header"
+        '@compiler' -O0 $flags -I"$kernels" -x c++-header "$header" -o "$header.$$" &&
+            mv "$header.$$" "$header.gch"
+    fi
+    set -- -include "$header" "$@"
+fi
+"""
+"""Has GCC read the common headers once for each way to compile, and write what it has read beside
+them: it begins with that where it fits, and reads the headers themselves where it does not.
+"""
+END = """\
+exec '@compiler' "$@"
 """
 
 
@@ -35,11 +71,24 @@ def put_light_compilers_first() -> None:
         if compiler is None:
             script.unlink(missing_ok=True)
             continue
-        text = SCRIPT.format(compiler=compiler)
+        text = _script(name, compiler)
         if not script.exists() or script.read_text("utf-8") != text:
             script.write_text(text, "utf-8")
             script.chmod(0o755)
     os.environ["PATH"] = os.pathsep.join((str(LIGHT), path))
+
+
+def _script(name: str, compiler: str) -> str:
+    text = "".join((OPTIONS, HEADERS if name in GCC else "", END))
+    words = {
+        "@apart": APART,
+        "@compiler": compiler,
+        "@folder": str(LIGHT),
+        "@includes": " ".join(f"'#include \"{header}\"'" for header in COMMON),
+    }
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
 
 
 @contextmanager
