@@ -17,9 +17,11 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
+from infuse.build import library
 from infuse.build.autotune.precision.request import LEAST, MOST, least_seconds
+from infuse.compression import candidates
 from infuse.errors import ToolchainError
-from infuse.runtime.cpus import all_features, architecture, cpu_features
+from infuse.runtime.cpus import all_features, architecture, cpu_features, cpu_limit
 from infuse.runtime.levels import CPU_VARIABLE, limit_name, named_features
 from infuse.targets import Caches, Target
 from tests.compilers import product_compilers, put_light_compilers_first
@@ -141,7 +143,25 @@ def every_processor() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def short_timings() -> Iterator[None]:
     """What searches measure, they measure for a part of the usual seconds."""
-    with mock.patch.object(least_seconds, "__defaults__", (LEAST / 16, MOST / 16)):
+    part = 1 / 64
+    usual = mock.patch.object(least_seconds, "__defaults__", (LEAST * part, MOST * part))
+    tried = mock.patch.multiple(
+        candidates,
+        SHORTEST=candidates.SHORTEST * part,
+        LONGEST=candidates.LONGEST * part,
+    )
+    with usual, tried:
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_processors() -> Iterator[None]:
+    """Workers of pytest share the processors: each compiles on its part of them, many functions at
+    once, since headers take most of the time of compilers that do not optimize.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    part = max(1, cpu_limit() // workers)
+    with mock.patch.multiple(library, cpu_limit=lambda: part, _MOST_TOGETHER=32):
         yield
 
 
