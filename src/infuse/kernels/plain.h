@@ -11,7 +11,11 @@
 #include "failure.h"
 #include "memory.h"
 
+#if defined(__OPTIMIZE__)
 #define PLAIN static __attribute__((unused))
+#else  // compilers leave out what nobody calls only where it is inline
+#define PLAIN static inline __attribute__((unused))
+#endif
 
 // ---- the context of a run ----------------------------------------------------------------------
 
