@@ -3,8 +3,8 @@
 
 #include "arena.h"
 #include "attention.hpp"
-#include "conv_planes.hpp"
 #include "depthwise_any.hpp"
+#include "driver_calls.hpp"
 #include "interleave.hpp"
 #include "extremes.hpp"
 #include "gather.hpp"
@@ -19,28 +19,8 @@
 #include "sequence.hpp"
 #include "softmax.hpp"
 
-using namespace infuse;
-
-#define API extern "C" __attribute__((visibility("default")))
-
-// Elements of the result begin as zeros. What is stored twice becomes NaN; so that this shows
-// whatever is stored first, a zero is stored as -0.
-struct Store {
-  float* y;
-  long step;
-
-  template <class L>
-  INFUSE_INLINE void operator()(vf x, long row, long col, L lanes) const {
-    float* to = y + row * step + col;
-    const vi is_stored = (vi)load(to, lanes) != 0;
-    store(to, select(is_stored, splat(__builtin_nanf("")), select(x == 0, splat(-0.f), x)), lanes);
-  }
-};
-
 // ---- threads ---------------------------------------------------------------------------------
 
-API Context* start(int threads) { return context_open(threads); }
-API void stop(Context* c) { context_close(c); }
 API int thread_count(Context* c) { return c->threads; }
 API int reserve(Context* c, long scratch) { return c->reserve(scratch); }
 API int aligned(Context* c) {
@@ -217,13 +197,6 @@ API void depthwise_generic(Context* c, const long* sizes, long multiplier, const
   if (multiplier == 3) return depthwise_any<3>(*c, s, multiplier, x, w, out);
   if (multiplier == 4) return depthwise_any<4>(*c, s, multiplier, x, w, out);
   depthwise_any<0>(*c, s, multiplier, x, w, out);
-}
-
-API void convolve_planes(Context* c, const long* s, const float* x, const float* w, float* y) {
-  const ConvSizes sizes = {s[0], s[1],  s[2],  s[3],  s[4],  s[5],  s[6],  s[7], s[8],
-                           s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[3]};
-  c->reserve(conv_planes_scratch(sizes));
-  conv_planes(*c, sizes, x, w, Store{y, sizes.out_height * sizes.out_width});
 }
 
 static PoolSizes pool_sizes(const long* s) {

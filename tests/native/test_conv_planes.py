@@ -4,7 +4,11 @@ machine has, and models that take them.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,16 +29,20 @@ from tests.native.kernel_driver import (
     Rng,
     close,
     floats,
-    libraries,
     long_array,
     run,
     zeros,
 )
-from tests.native.kernel_tools import targets
+from tests.native.kernel_tools import build, targets
 from tests.support.emulation import resolve
 
-__all__ = ["libraries", "run"]
+__all__ = ["run"]
 pytestmark = pytest.mark.row("R1", "R3")
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Callable[[str], ctypes.CDLL]:
+    return cache(lambda target: build(Path(__file__).with_name("planes_driver.cpp"), target))
 
 
 @dataclass(frozen=True)
