@@ -28,8 +28,9 @@ from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.options.compiling import Data
 from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
-from infuse.runtime.folder import is_compiled
+from infuse.runtime.folder import STAGES, file_sizes, is_compiled, read_metadata
 from infuse.runtime.interface import Model
+from infuse.runtime.shapes import TensorSpec
 
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
@@ -227,6 +228,29 @@ def _side(model: Graph | PathLike, build: Callable[[Graph], Model], threads: int
         return Side(path.name, partial(load_compiled, path, threads), None, size)
     graph = load(path)
     return Side(path.name, partial(build, graph), graph, size)
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """What a compiled model says of itself, on any machine, and its files. CompiledModelError for
+    another folder.
+    """
+    if (folder / STAGES).is_file():
+        with load_compiled(folder) as model:
+            inputs, outputs = list(model.inputs), list(model.outputs)
+            metadata = dict(model.metadata)
+    else:
+        metadata = read_metadata(folder)
+        inputs, outputs = (
+            list(map(TensorSpec.from_metadata, metadata[kind])) for kind in ("inputs", "outputs")
+        )
+    metadata |= {"inputs": list(map(str, inputs)), "outputs": list(map(str, outputs))}
+    facts = dict.fromkeys(
+        ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
+    )
+    facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
+    facts |= {"rows": None, "weights": None}
+    facts |= {name: metadata[name] for name in facts if name in metadata}
+    return {**facts, "files": file_sizes(folder)}
 
 
 __all__ = ["compare", "inspect", "profile"]

@@ -1,10 +1,14 @@
-"""Other runtimes that `infuse bench` compares with: each reads the ONNX file as it is."""
+"""Other runtimes that `infuse bench` compares with, which read the ONNX file as it is, and how a
+model is timed beside them.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,11 +16,18 @@ from typing import Any, Protocol
 import numpy as np
 
 import infuse
+from infuse.data.answers import type_text
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array, Graph
+from infuse.options import Turns
 from infuse.options.data import ALL_PEERS, PEERS
+from infuse.passes.verification import relative_difference
+from infuse.profiling.turns import alternate, distribution
 from infuse.runtime.folder import is_compiled
+from infuse.runtime.interface import Model
+from infuse.runtime.shapes import TensorSpec
 
+OURS = "infuse"
 Arrays = Mapping[str, Array]
 
 
@@ -151,3 +162,56 @@ class Opened:
             return call(*arguments)
         except Exception as error:
             raise RuntimeFailure(f"{self.name} {what}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A model beside that of precision fp32, if there is one, and in other runtimes."""
+
+    ours: Model
+    exact: Model | None
+    others: Sequence[Opened]
+    turns: Turns
+
+    def case(self, feeds: Arrays, progress: infuse.api.Progress) -> dict[str, Any]:
+        """What the model is called with, differences and times on these inputs.
+
+        Differences are the largest of each answer, relative to the largest element of each output.
+        """
+        answer = self.ours.run(feeds)
+        exact = None if self.exact is None else _worst(answer, self.exact.run(feeds))
+        runs: dict[str, Callable[[], Any]] = {OURS: partial(self.ours.run, feeds)}
+        runs |= {peer.name: partial(peer.run, feeds) for peer in self.others}
+        differences = {peer.name: _worst(answer, peer.answer(feeds)) for peer in self.others}
+        count, seconds = self.turns.rounds, self.turns.seconds
+        times = alternate(runs, count, seconds, lambda done: progress("measure", done, count))
+        return {
+            "inputs": {name: type_text(array) for name, array in feeds.items()},
+            "difference": differences,
+            "difference_from_fp32": exact,
+            **_figures(times, _rows(self.ours.inputs, feeds)),
+        }
+
+
+def _rows(specs: Sequence[TensorSpec], feeds: Arrays) -> int:
+    """Examples in a call: the size of the first axis that inputs share, 1 where it is fixed at
+    different sizes.
+    """
+    firsts = {feeds[spec.name].shape[0] for spec in specs if spec.name in feeds and spec.shape}
+    return int(firsts.pop()) if len(firsts) == 1 else 1
+
+
+def _worst(ours: Arrays, theirs: Arrays) -> float:
+    return max(
+        (relative_difference(ours[name], array) for name, array in theirs.items()), default=0.0
+    )
+
+
+def _figures(times: Mapping[str, Sequence[float]], rows: int) -> dict[str, Any]:
+    """Times by runtime, with examples for each second, and how many times as fast Infuse is."""
+    figures = {name: distribution(taken) for name, taken in times.items()}
+    for each in figures.values():
+        each["throughput"] = rows / each["median_ms"] * 1e3
+    least = figures[OURS]["min_ms"]
+    speed = {name: each["min_ms"] / least for name, each in figures.items() if name != OURS}
+    return {"batch": rows, "times": figures, "speed": speed}

@@ -16,8 +16,8 @@ import pytest
 
 import infuse
 import infuse.onnxruntime
-from infuse.cli import run
 from infuse.cli.models import open_model
+from infuse.data.answers import statistics
 from infuse.errors import ModelFileError
 from infuse.profiling import turns
 from tests.cli_tools import Cli, small_network
@@ -190,7 +190,7 @@ def test_what_needs_the_graph_refuses_a_compiled_model(cli: Cli, folder: Path) -
 
 def test_given_inputs_tell_the_sizes_of_random_ones(tmp_path: Path, folder: Path) -> None:
     opened = open_model(folder, infuse.CompileOptions(threads=1), infuse.Rules())
-    made = run.complete(opened, {"image": np.zeros((6, 3, 8, 8), np.float32)}, {}, 0)
+    made = opened.feeds({"image": np.zeros((6, 3, 8, 8), np.float32)}, {}, 0)
     assert made["image"].shape == (6, 3, 8, 8)
 
 
@@ -239,7 +239,7 @@ def test_run_refuses_inputs_that_do_not_fit(cli: Cli, folder: Path, tmp_path: Pa
     ],
 )
 def test_statistics(array: np.ndarray, expected: dict[str, float]) -> None:
-    assert run.statistics(array) == expected
+    assert statistics(array) == expected
 
 
 # -- bench -----------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import infuse
-from infuse.cli import inputs, terminal
+from infuse.cli import terminal
 from infuse.ir import Graph, constant
 from infuse.ops.core.feeds import index_limits
+from infuse.profiling import interface_inputs
 from infuse.runtime import TensorSpec
 from tests.cli_tools import Cli
 from tests.pure.cli_stage import cli, network
@@ -160,9 +161,9 @@ def test_sizes_have_usual_defaults() -> None:
         spec("x", np.float32, "batch", 3, "height", "width"),
         spec("ids", np.int64, "batch", "seq + 1"),
     ]
-    found = inputs.sizes(specs, {"seq": 4})
+    found = interface_inputs.sizes(specs, {"seq": 4})
     assert found == {"batch": 1, "height": 224, "width": 224, "seq": 4}
-    arrays = inputs.random_inputs(specs, found, 0, {"ids": 7})
+    arrays = interface_inputs.random_inputs(specs, found, 0, {"ids": 7})
     assert arrays["x"].shape == (1, 3, 224, 224)
     assert arrays["ids"].shape == (1, 5)
     assert 2 <= arrays["ids"].max() < 7
@@ -175,7 +176,9 @@ def test_random_inputs_are_the_same_for_a_seed_and_fit_their_types() -> None:
         spec("padding_mask", np.int64, 9),
         spec("i", np.uint8, 9),
     ]
-    first, again, other = (inputs.random_inputs(specs, {}, seed, {}) for seed in (0, 0, 1))
+    first, again, other = (
+        interface_inputs.random_inputs(specs, {}, seed, {}) for seed in (0, 0, 1)
+    )
     assert all(
         np.array_equal(first[s.name], again[s.name]) and first[s.name].dtype == s.dtype
         for s in specs

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from infuse.cli import rollout as rollout_module
-from infuse.serving.load import http_client, session
+from infuse.serving.load import admin_port, http_client, session
 from tests.cli_tools import Cli
 from tests.serving.hostile_servers import (
     METADATA,
@@ -99,7 +98,7 @@ def test_redirects_of_the_same_origin_keep_the_method_and_the_body(cli: Cli) -> 
 def test_what_is_no_answer_is_told_in_a_line(
     verb: tuple[str, ...], respond: Respond, words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollout_module, "_MOST_BYTES", 65536)
+    monkeypatch.setattr(admin_port, "_MOST_BYTES", 65536)
     with server(respond) as (url, _):
         answer = cli(*verb, "--admin", url)
     assert answer.status == 1

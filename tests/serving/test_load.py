@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.cli.served_inputs import VARIETY, requests_for
 from infuse.errors import OverloadError
+from infuse.ops.core.feeds import random_array
 from infuse.options.serving import RequestOptions
 from infuse.serving.config import Listener, ServerConfig, Workers
 from infuse.serving.datatypes import NUMPY
+from infuse.serving.load.inputs import VARIETY, random_requests
 from infuse.serving.load.levels import Errors, Level, Stage, arrivals, open_level
 from infuse.serving.load.processes import merged, shares
 from infuse.serving.load.remote import Failure, Port, RemoteModel
@@ -312,7 +313,7 @@ def test_answers_are_held_against_the_metadata(answered: list[Any], complaint: s
 def test_every_type_of_the_protocol_has_random_values() -> None:
     for datatype in NUMPY:
         model = RemoteModel("m", (Port("x", datatype, (-1, 3)),), (Port("y", "FP32", (-1,)),))
-        requests = requests_for(model, None, RequestOptions(batch=2), 0)
+        requests = random_requests(model, RequestOptions(batch=2), 0, random_array)
         assert all(request[0].data.shape == (2, 3) for request in requests)
         assert requests[0][0].data.dtype == NUMPY[datatype]
 

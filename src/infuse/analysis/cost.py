@@ -22,9 +22,10 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.core.base import Op
-from infuse.ops.core.feeds import default_size, input_symbols, require_symbols
+from infuse.ops.core.feeds import default_size, input_symbols
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.traits import Trait
+from infuse.options.data import require_symbols
 
 
 @dataclass(frozen=True)

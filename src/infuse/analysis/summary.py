@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from infuse.analysis.cost import totals
-from infuse.ir.graph import Graph, Value, count_operators
+from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.ops.core.inference import symbols_of
 
 
@@ -30,6 +31,20 @@ def summary(graph: Graph) -> dict[str, Any]:
         "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
         "weights_bytes": sum(array.nbytes for _, array in weights),
     }
+
+
+def by_operator(nodes: Iterable[Node], kind: str) -> list[dict[str, Any]]:
+    """The operators of nodes, with how often they occur and where first, as plain data; `kind` is
+    what all of them are.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        name = f"{node.op.domain}::{node.kind}" if node.op.domain else node.kind
+        source = node.metadata.get("source", "")
+        first = f"{node.name} ({source})" if source else node.name
+        row = rows.setdefault(name, {"operator": name, "is": kind, "count": 0, "first": first})
+        row["count"] += 1
+    return list(rows.values())
 
 
 def _tensor(name: str, value: Value) -> dict[str, str]:

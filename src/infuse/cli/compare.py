@@ -13,8 +13,9 @@ from infuse.analysis.comparison import quantity
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
 from infuse.cli.models import refuse_for_compiled
-from infuse.cli.options import AsJson, ReportFile, check_output
+from infuse.cli.options import AsJson, ReportFile, check_report
 from infuse.options import CompileOptions, Examples, Rules, Turns
+from infuse.options.commands import CompareOptions
 from infuse.profiling import Agreement, ModelComparison
 from infuse.runtime.folder import is_compiled
 
@@ -35,13 +36,7 @@ def compare(
     options: Annotated[CompileOptions, Without("prefix", "data")],
     rules: Annotated[Rules, Without("runtime")],
     turns: Turns,
-    layers: Annotated[
-        bool,
-        typer.Option("--layers/--no-layers", help="Also compare inner values that both have."),
-    ] = True,
-    top: Annotated[
-        int, typer.Option(min=0, help="Layers to print, those that differ most; 0 for all.")
-    ] = 20,
+    own: CompareOptions,
     report: ReportFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,28 +45,24 @@ def compare(
 
     Without --data, both get the same random inputs, which say little about accuracy.
     """
-    if report is not None:
-        check_output(report, ".html", ".json")
+    check_report(report)
     if is_compiled(a) and is_compiled(b):
         refuse_for_compiled(a, options, rules)
     with terminal.progress(f"{a.name} | {b.name}") as progress:
         result = infuse.compare(
-            a, b, data, options, rules=rules, turns=turns, layers=layers, progress=progress
+            a, b, data, options, rules=rules, turns=turns, layers=own.layers, progress=progress
         )
     if report is not None:
         write_sheet(report, "pair", result.to_dict(), f"{a.name} | {b.name}")
-    if as_json:
-        terminal.say_json(result.to_dict() | terminal.report_facts(report))
-    else:
-        _print(result, top)
-        terminal.say_written(report)
+    facts = result.to_dict() | terminal.report_facts(report)
+    terminal.answer(facts, as_json, lambda: _print(result, own.top))
+    terminal.say_written(report, as_json)
 
 
 def _print(result: ModelComparison, top: int) -> None:
-    described = ", ".join(f"{name}: {kind}" for name, kind in result.inputs.items())
-    threads = f"{result.threads} thread{'' if result.threads == 1 else 's'}"
     runs = f"{result.runs} {'random ' if result.is_random else ''}runs"
-    terminal.say(f"{described}; {runs}; {threads}")
+    threads = terminal.counted(result.threads, "thread")
+    terminal.say(f"{terminal.fields_text(result.inputs)}; {runs}; {threads}")
     names = (f"#A: {result.a.name}", f"#B: {result.b.name}")
     terminal.say_table("", ("", *names, "#B / A"), _figures(result))
     rows = [(o.name, o.type, *_agreement(o.agreement, True)) for o in result.outputs]
@@ -86,8 +77,7 @@ def _print(result: ModelComparison, top: int) -> None:
         f"speed: B is {result.speedup:.2f} × as fast as A by the least times, "
         f"{result.median_speedup:.2f} × by the medians"
     )
-    for remark in result.notes:
-        terminal.say(f"note: {remark}")
+    terminal.say_notes(result.notes)
 
 
 def _figures(result: ModelComparison) -> list[tuple[str, str, str, str]]:

@@ -11,12 +11,12 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
-from infuse.cli.folders import file_sizes, say_folder
+from infuse.cli.folders import say_folder, weights_text
 from infuse.cli.models import load_model, note_search
 from infuse.cli.options import AsJson, ModelFile
-from infuse.cli.outputs import weights_text
 from infuse.lowering.weights import constant_bytes
 from infuse.options import CompileOptions, FormatOptions, Rules
+from infuse.runtime.folder import file_sizes
 
 
 @with_flags
@@ -59,10 +59,7 @@ def compile(
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized
     facts["files"] = file_sizes(output)
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(facts)
+    terminal.answer(facts, as_json, lambda: _print(facts))
 
 
 def _print(facts: dict[str, Any]) -> None:

@@ -12,7 +12,14 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.flags import Flag, Flags, Without, with_flags
-from infuse.cli.options import AsJson, ModelFile, ModelOutput, ReportFile, check_output
+from infuse.cli.options import (
+    AsJson,
+    ModelFile,
+    ModelOutput,
+    ReportFile,
+    check_output,
+    check_report,
+)
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
 from infuse.errors import ContractError, OptionError
@@ -82,8 +89,7 @@ def compress(
     """
     coded = any(isinstance(method, Clusters) for method in methods)
     check_output(output, *((".infuse",) if coded else (".onnx", ".infuse")))
-    if report is not None:
-        check_output(report, ".html", ".json")
+    check_report(report)
     level = "basic" if output.suffix == ".onnx" else "all"
     with terminal.progress(model.name) as progress:
         try:
@@ -115,15 +121,12 @@ def _tell(
     if report is not None:
         result.write(report, model.name)
     size = None if output is None else output.stat().st_size
-    if as_json:
-        file = None if output is None else str(output)
-        facts = {**result.to_dict(), "output": file, "output_bytes": size}
-        terminal.say_json(facts | terminal.report_facts(report))
-        return
-    _show(result, top)
-    if output is not None and size is not None:
+    file = None if output is None else str(output)
+    facts = {**result.to_dict(), "output": file, "output_bytes": size}
+    terminal.answer(facts | terminal.report_facts(report), as_json, lambda: _show(result, top))
+    if size is not None and not as_json:
         terminal.say(f"wrote {output}, {terminal.bytes_text(size)}")
-    terminal.say_written(report)
+    terminal.say_written(report, as_json)
 
 
 def _show(report: CompressionReport, top: int) -> None:
@@ -140,9 +143,7 @@ def _show(report: CompressionReport, top: int) -> None:
         )
         for layer in report.layers
     ]
-    shown = rows[:top] if top else rows
-    if len(rows) > len(shown):
-        shown = [*shown, (f"… {len(rows) - len(shown)} more", *[""] * 7)]
+    shown = terminal.top_rows(rows, top)
     columns = ("layer", "operator", "is", "range", "#error dB", "#float32 ms", "#ms", "why")
     if report.pruning is not None:
         _show_groups(report.pruning, top)
@@ -159,10 +160,8 @@ def _show_groups(pruning: PruningReport, top: int) -> None:
         for group in pruning.groups
     ]
     rows += [(layer.node, "", "", layer.reason) for layer in pruning.closed]
-    shown = rows[:top] if top else rows
-    if len(rows) > len(shown):
-        shown = [*shown, (f"… {len(rows) - len(shown)} more", "", "", "")]
-    terminal.say_table("", ("layers", "#channels", "#now", "why they stay"), shown)
+    columns = ("layers", "#channels", "#now", "why they stay")
+    terminal.say_table("", columns, terminal.top_rows(rows, top))
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -17,11 +17,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from infuse.cli.inputs import read_metric
-from infuse.cli.options import described, dims, names
 from infuse.data.arrays import read_array, read_data, read_inputs_of
+from infuse.data.metrics import read_metric
 from infuse.errors import OptionError
 from infuse.options.fields import Checked, OptionField, fields_of, nested
+from infuse.options.texts import described, dims, names, values
 
 READERS: Mapping[str, tuple[Any, Callable[[Any, str], Any]]] = {
     "archive": (Path, read_inputs_of),
@@ -32,6 +32,7 @@ READERS: Mapping[str, tuple[Any, Callable[[Any, str], Any]]] = {
     "sizes": (list[str], dims),
     "specs": (list[str], described),
     "texts": (list[str], lambda texts, flag: tuple(texts)),
+    "values": (list[str], values),
 }
 """For each form of text what the command line gives, and what reads it, by the name of the flag."""
 

@@ -1,48 +1,13 @@
-"""Folders of compiled models: what they hold, as data and as tables."""
+"""What compiled models consist of, as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import infuse
+from infuse.build.autotune.precision import PrecisionReport
 from infuse.cli import terminal
-from infuse.cli.outputs import kept_lines, say_precisions
-from infuse.runtime.folder import STAGES, read_metadata
-from infuse.runtime.shapes import TensorSpec
-
-
-def describe_folder(folder: Path) -> dict[str, Any]:
-    """What a compiled model says of itself, on any machine, and its files. CompiledModelError for
-    another folder.
-    """
-    if (folder / STAGES).is_file():
-        with infuse.load_compiled(folder) as model:
-            metadata = {
-                **model.metadata,
-                "inputs": [str(spec) for spec in model.inputs],
-                "outputs": [str(spec) for spec in model.outputs],
-            }
-    else:
-        metadata = read_metadata(folder)
-        for kind in ("inputs", "outputs"):
-            specs = map(TensorSpec.from_metadata, metadata[kind])
-            metadata[kind] = [str(spec) for spec in specs]
-    facts = dict.fromkeys(
-        ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
-    )
-    facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
-    facts["rows"] = None
-    facts["weights"] = None
-    facts |= {name: metadata[name] for name in facts if name in metadata}
-    return {**facts, "files": file_sizes(folder)}
-
-
-def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of every file in a folder, by path."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {str(file.relative_to(folder)): file.stat().st_size for file in files}
+from infuse.lowering.precisions import MIXED
 
 
 def say_folder(title: str, facts: Mapping[str, Any]) -> None:
@@ -53,11 +18,8 @@ def say_folder(title: str, facts: Mapping[str, Any]) -> None:
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
     say_rows(facts["rows"])
     say_precisions(facts["precision_report"])
-    for line in kept_lines(facts["kept_in_fp32"]):
-        terminal.say(line)
-    if facts["host_steps"]:
-        steps = ", ".join(facts["host_steps"])
-        terminal.say(f"without a native kernel, run by the interpreter: {steps}")
+    say_kept(facts["kept_in_fp32"])
+    say_hosted(facts["host_steps"])
 
 
 def say_rows(rows: Mapping[str, Any] | None) -> None:
@@ -73,18 +35,53 @@ def say_rows(rows: Mapping[str, Any] | None) -> None:
 def say_compiled(title: str, facts: Mapping[str, Any]) -> None:
     """All of `describe_folder`."""
     say_folder(title, facts)
-    made = {
-        "name": facts["name"],
-        "target": facts["target"],
-        "machine": facts["machine"],
-        "precision": facts["precision"],
-        "weights": facts["weights"],
-        "compiler": facts["toolchain"],
-    }
-    terminal.say(", ".join(f"{key}: {value}" for key, value in made.items() if value))
+    stated = {key: facts[key] for key in ("name", "target", "machine", "precision", "weights")}
+    stated["compiler"] = facts["toolchain"]
+    terminal.say(terminal.fields_text({key: value for key, value in stated.items() if value}))
     if facts["arena"]:
         arena = facts["arena"]
         terminal.say(f"arena: {arena['bytes']:,} bytes, lower bound {arena['lower_bound']:,} bytes")
     for key, value in facts["model"].items():
         if value:
             terminal.say(f"model {key}: {value}")
+
+
+def say_precisions(report: Mapping[str, Any] | None) -> None:
+    """Say what a search for the fastest precision found, where there was one."""
+    if report is None:
+        return
+    for line in PrecisionReport.parse(report).lines():
+        terminal.say(line)
+    if report["precision"] != MIXED:
+        return
+    rows = [
+        (layer["node"], layer["operator"], layer["precision"], _part(layer["difference"]))
+        for layer in report["layers"]
+    ]
+    columns = ("layer", "operator", "precision", "#difference alone")
+    terminal.say_table("precisions of layers", columns, rows)
+
+
+def say_kept(reasons: Mapping[str, str]) -> None:
+    """Say which tensors precision fp16 has left in float32, by name and reason."""
+    for name, reason in reasons.items():
+        terminal.say(f"stays in float32: {name}: {reason}")
+
+
+def say_hosted(steps: Sequence[str]) -> None:
+    """Say which steps the interpreter runs, where there are any."""
+    if steps:
+        terminal.say(f"without a native kernel, run by the interpreter: {', '.join(steps)}")
+
+
+def weights_text(packed: int, constants: int, choice: str) -> str:
+    """What weights take in the order in which kernels read them, beside the graph's constants."""
+    times = f", {packed / constants:.2f} ×" if constants else ", besides"
+    return (
+        f"packed weights ({choice}): {terminal.bytes_text(packed)}{times} the "
+        f"{terminal.bytes_text(constants)} of the optimized graph's constants"
+    )
+
+
+def _part(difference: float | None) -> str:
+    return "–" if difference is None else f"{difference:.1e}"

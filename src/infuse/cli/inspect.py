@@ -4,10 +4,7 @@ least.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated
-
-import typer
 
 import infuse
 from infuse.analysis import write_sheet
@@ -15,47 +12,19 @@ from infuse.analysis.comparison import quantity
 from infuse.cli import terminal
 from infuse.cli.flags import Only, with_flags
 from infuse.cli.models import require_file
-from infuse.cli.options import (
-    AsJson,
-    Calibrate,
-    Level,
-    ModelFile,
-    ReportFile,
-    check_output,
-)
+from infuse.cli.options import AsJson, Calibrate, ModelFile, ReportFile, check_report
 from infuse.options import CompileOptions, Examples
-from infuse.profiling import INSPECTION_GROUPINGS, Inspection, LayerCost
-
-
-class By(str, Enum):
-    """What a row stands for."""
-
-    layer = "layer"
-    kind = "kind"
-
-
-assert tuple(by.value for by in By) == INSPECTION_GROUPINGS
+from infuse.options.commands import InspectOptions
+from infuse.profiling import Inspection, LayerCost
 
 _COLUMNS = (
-    "##",
-    "layer",
-    "operator",
-    "output",
-    "#layers",
-    "#parameters",
-    "#weights",
-    "#FLOPs",
-    "#MACs",
-    "#memory",
-    "#FLOP/byte",
-    "#bound ms",
-    "#share",
-    "bound by",
+    "##|layer|operator|output|#layers|#parameters|#weights|#FLOPs|#MACs|#memory|#FLOP/byte|"
+    "#bound ms|#share|bound by"
 )
-_OF_KINDS = frozenset(("layer", "output"))
+_OF_KINDS = {"layer", "output"}
 """Columns that rows of kinds do not have."""
-_NARROW = frozenset(("##", "layer", "operator", "#parameters", "#FLOPs", "#FLOP/byte", "#bound ms"))
-"""What is printed on terminals that are narrower than _WIDE."""
+_ONLY_WIDE = {"output", "#layers", "#weights", "#MACs", "#memory", "#share", "bound by"}
+"""What is left out on terminals that are narrower than _WIDE."""
 _WIDE = 140
 _LONGEST = 26
 """Characters of a layer's name that are printed: the last ones."""
@@ -66,15 +35,7 @@ def inspect(
     model: ModelFile,
     options: Annotated[CompileOptions, Only("threads", "target")],
     data: Annotated[Examples, Only("dims")],
-    by: Annotated[By, typer.Option(help="A row for every layer, or kind of operator.")] = By.layer,
-    top: Annotated[
-        int,
-        typer.Option(min=0, help="Rows to print, those with the longest least time; 0 for all."),
-    ] = 40,
-    level: Annotated[
-        Level,
-        typer.Option("--level", help="How much of the graph is rewritten before it is counted."),
-    ] = Level.none,
+    own: InspectOptions,
     calibrate: Calibrate = False,
     report: ReportFile = None,
     as_json: AsJson = False,
@@ -86,20 +47,17 @@ def inspect(
     for the arithmetic, or for the memory access of a layer that reads its operands and writes its
     results.
     """
-    if report is not None:
-        check_output(report, ".html", ".json")
+    check_report(report)
     require_file(model, "the graph of a compiled model is not in it")
     with terminal.progress(model.name) as progress:
         result = infuse.inspect(
-            model, data, options, rules=level.value, calibrate=calibrate, progress=progress
+            model, data, options, rules=own.level, calibrate=calibrate, progress=progress
         )
     if report is not None:
         write_sheet(report, "inspection", result.to_dict(), model.name)
-    if as_json:
-        terminal.say_json(result.to_dict() | terminal.report_facts(report))
-    else:
-        _print(result, by.value, top)
-        terminal.say_written(report)
+    facts = result.to_dict() | terminal.report_facts(report)
+    terminal.answer(facts, as_json, lambda: _print(result, own.by, own.top))
+    terminal.say_written(report, as_json)
 
 
 def _print(result: Inspection, by: str, top: int) -> None:
@@ -119,19 +77,18 @@ def _print(result: Inspection, by: str, top: int) -> None:
     if rest:
         lines.append(("…", *_line(LayerCost.together(f"{len(rest)} more", rest), total.seconds)))
     lines.append(("", *_line(total, total.seconds)))
-    is_wide = terminal.console().width >= _WIDE
-    left_out = frozenset(("#layers",)) if by == "layer" else _OF_KINDS
-    columns = [c for c in _COLUMNS if c not in left_out and (is_wide or c in _NARROW)]
-    picked = [_COLUMNS.index(name) for name in columns]
-    terminal.say_table("", columns, [[line[i] for i in picked] for line in lines], last_bold=True)
-    for remark in result.notes:
-        terminal.say(f"note: {remark}")
+    narrow = set() if terminal.console().width >= _WIDE else _ONLY_WIDE
+    left_out = narrow | ({"#layers"} if by == "layer" else _OF_KINDS)
+    terminal.say_table("", *terminal.fitted(_COLUMNS, left_out, lines), last_bold=True)
+    terminal.say_notes(result.notes)
 
 
 def _heading(result: Inspection) -> str:
-    described = ", ".join(f"{name}: {kind}" for name, kind in result.inputs.items())
-    sizes = ", ".join(f"{name} = {size}" for name, size in result.sizes.items())
-    threads = f"{result.roof.threads} thread{'' if result.roof.threads == 1 else 's'}"
+    described, sizes = (
+        terminal.fields_text(result.inputs),
+        terminal.fields_text(result.sizes, " = "),
+    )
+    threads = terminal.counted(result.roof.threads, "thread")
     parts = (described, sizes, f"level {result.level}", f"{threads}, target {result.roof.target}")
     return "; ".join(filter(None, parts))
 

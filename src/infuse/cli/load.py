@@ -10,15 +10,19 @@ import typer
 from infuse.cli import terminal
 from infuse.cli.flags import with_flags
 from infuse.cli.options import AsJson, InputArchive
-from infuse.cli.outputs import type_text
 from infuse.cli.serve import require_packages
+from infuse.data.answers import type_text
+from infuse.data.arrays import read_inputs_of
 from infuse.errors import OptionError
+from infuse.ops.core.feeds import random_array
 from infuse.options.serving import CallOptions, Certificates, LoadPlan, RequestOptions
-from infuse.profiling.turns import PERCENTILES, distribution
+from infuse.profiling.turns import SPREAD, distribution
 
 if TYPE_CHECKING:
     from infuse.serving.load.levels import Level
     from infuse.serving.load.measuring import Measurement
+    from infuse.serving.load.remote import RemoteModel
+    from infuse.serving.messages import Tensor
 
 BUSY = 0.9
 """The part of a processor from which on the generator itself may be what limits."""
@@ -54,96 +58,62 @@ def load(
     are checked.
     """
     require_packages(("aiohttp", "grpc", "msgspec"))
-    from infuse.cli.served_inputs import requests_for
     from infuse.serving.load.caller_tls import CallerTls
+    from infuse.serving.load.inputs import random_requests, stored_request
     from infuse.serving.load.measuring import Target, measure
     from infuse.serving.load.processes import runner
 
     if inputs is not None and sizes != RequestOptions():
         raise OptionError("--inputs has sizes of its own", hint="leave --dim and --batch out")
+    arrays = None if inputs is None else read_inputs_of(inputs)
+
+    def requests(served: RemoteModel) -> list[list[Tensor]]:
+        if arrays is None:
+            return random_requests(served, sizes, plan.seed, random_array)
+        return [stored_request(served, arrays, str(inputs))]
+
     target = Target(url, model, calls, CallerTls(certificates))
     with terminal.progress(model) as progress:
-        work = measure(target, plan, lambda m: requests_for(m, inputs, sizes, plan.seed), progress)
-        measured = runner()(work)
+        measured = runner()(measure(target, plan, requests, progress))
     facts = _facts(measured, plan, url)
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(facts)
+    terminal.answer(facts, as_json, lambda: _print(facts))
     if measured.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if _is_refused(measured.levels):
+    if measured.is_refused:
         is_binary = url.startswith("http") and not calls.json_tensors
         advice = "; a server without binary tensors needs --json-tensors" if is_binary else ""
         terminal.complain(f"every request failed{advice}")
         raise typer.Exit(1)
 
 
-def _is_refused(levels: Sequence[Level]) -> bool:
-    """Whether requests failed, and none did not."""
-    return any(level.failed for level in levels) and not any(level.latencies for level in levels)
-
-
 def _facts(measured: Measurement, plan: LoadPlan, url: str) -> dict[str, Any]:
-    described = {tensor.name: type_text(tensor.data) for tensor in measured.inputs}
     return {
         "url": url,
         "model": measured.model.name,
-        "inputs": described,
+        "inputs": {tensor.name: type_text(tensor.data) for tensor in measured.inputs},
         "outputs": list(map(str, measured.model.outputs)),
         "request_bytes": measured.request_bytes,
-        "seconds": plan.seconds,
-        "warm_up": plan.warm_up,
-        "processes": plan.processes,
+        **{name: getattr(plan, name) for name in ("seconds", "warm_up", "processes")},
         "levels": [_level_facts(level, plan.processes) for level in measured.levels],
         "interrupted": measured.interrupted,
     }
 
 
 def _level_facts(level: Level, processes: int) -> dict[str, Any]:
-    right = len(level.latencies) / level.seconds
-    return {
-        "loop": level.loop,
-        "load": level.load,
-        "requests": level.requests,
-        "failed": level.failed,
-        "errors": [
-            {"kind": kind, "count": errors.count, "first": errors.first}
-            for kind, errors in level.errors.items()
-        ],
-        "seconds": level.seconds,
-        "requests_per_second": right,
-        "examples_per_second": right * level.examples,
-        "latency": distribution(level.latencies) if level.latencies else None,
-        "delay": distribution(level.delays) if level.delays else None,
-        "sent_bytes": level.sent,
-        "received_bytes": level.received,
-        "generator_processors": level.processor_seconds / level.seconds / processes,
-        "interrupted": level.interrupted,
-    }
+    times = {"latency": level.latencies, "delay": level.delays}
+    spread = {name: distribution(each) if each else None for name, each in times.items()}
+    return {**level.to_dict(processes), **spread}
 
 
 def _print(facts: dict[str, Any]) -> None:
-    few = list(facts["inputs"].items())[:_SHOWN]
-    more = (
-        f", and {len(facts['inputs']) - len(few)} more" if len(facts["inputs"]) > len(few) else ""
-    )
-    described = ", ".join(f"{name}: {kind}" for name, kind in few) + more
+    few = dict(list(facts["inputs"].items())[:_SHOWN])
+    count = len(facts["inputs"]) - len(few)
+    described = terminal.fields_text(few) + (f", and {count} more" if count else "")
     size = terminal.bytes_text(facts["request_bytes"])
     terminal.say(f"{facts['model']} at {facts['url']}; {described}; {size} a request")
     levels = facts["levels"]
-    columns = (
-        "load",
-        "#requests",
-        "#failed",
-        "#requests/s",
-        "#examples/s",
-        "#min ms",
-        *(f"#p{percent} ms" for percent in PERCENTILES),
-        "#max ms",
-        "#sent",
-        "#received",
-    )
+    names = ("load", "#requests", "#failed", "#requests/s", "#examples/s")
+    columns = (*names, *(f"#{each} ms" for each in SPREAD), "#sent", "#received")
     terminal.say_table("", columns, [_row(level) for level in levels])
     errors = [
         (_load_text(level), error["kind"], error["count"], error["first"])
@@ -158,7 +128,6 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _row(level: dict[str, Any]) -> tuple[object, ...]:
-    names = ("min", *(f"p{percent}" for percent in PERCENTILES), "max")
     latency = level["latency"]
     return (
         _load_text(level),
@@ -166,7 +135,7 @@ def _row(level: dict[str, Any]) -> tuple[object, ...]:
         level["failed"],
         f"{level['requests_per_second']:.1f}",
         f"{level['examples_per_second']:.1f}",
-        *("–" if latency is None else f"{latency[f'{name}_ms']:.3f}" for name in names),
+        *("–" if latency is None else f"{latency[f'{name}_ms']:.3f}" for name in SPREAD),
         terminal.bytes_text(level["sent_bytes"]),
         terminal.bytes_text(level["received_bytes"]),
     )
@@ -176,7 +145,7 @@ def _load_text(level: dict[str, Any]) -> str:
     load = level["load"]
     if level["loop"] == "open":
         return f"{load:g} requests/s"
-    return f"{load} caller{'' if load == 1 else 's'}"
+    return terminal.counted(load, "caller")
 
 
 def _note_limits(levels: Sequence[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import infuse
 from infuse.cli import terminal
 from infuse.cli.flags import flags_of
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Array, Graph
+from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, FormatOptions, Rules
+from infuse.profiling.interface_inputs import complete
 from infuse.runtime import Model
 from infuse.runtime.folder import is_compiled
 
@@ -21,6 +24,13 @@ class Opened:
 
     model: Model
     graph: Graph | None
+
+    def feeds(
+        self, arrays: Mapping[str, Array], sizes: Mapping[str, int], seed: int
+    ) -> dict[str, Array]:
+        """Arrays for all inputs but those with a default: these, and random ones."""
+        limits = {} if self.graph is None else index_limits(self.graph)
+        return complete(self.model.inputs, limits, arrays, sizes, seed)
 
 
 def load_model(path: Path, options: FormatOptions | None) -> Graph:

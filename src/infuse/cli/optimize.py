@@ -14,18 +14,12 @@ from infuse.analysis import totals, write_report
 from infuse.api import rewritten
 from infuse.cli import terminal
 from infuse.cli.flags import Only, Without, with_flags
-from infuse.cli.options import (
-    AsJson,
-    ModelFile,
-    ModelOutput,
-    Opset,
-    check_model_output,
-    check_output,
-)
+from infuse.cli.options import AsJson, ModelFile, ModelOutput, check_model_output, check_report
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.feeds import trial_sizes
 from infuse.options import Examples, Rules
+from infuse.options.commands import FileOptions
 from infuse.options.rules import OptimizeOptions
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.explain import near_misses
@@ -48,7 +42,7 @@ def optimize(
     rules: Annotated[Rules, Without("level")],
     data: Annotated[Examples, Only("dims")],
     own: OptimizeOptions,
-    opset: Opset = None,
+    file: Annotated[FileOptions, Only("opset")],
     report: Annotated[
         Path | None,
         typer.Option(
@@ -65,15 +59,14 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Write an optimized copy of a model and report which rules fired."""
-    check_model_output(output, opset)
-    if report is not None:
-        check_output(report, ".html", ".json")
+    check_model_output(output, file)
+    check_report(report)
     if data.sizes and not own.is_random and report is None:
         raise OptionError(
             "--dim sets sizes of random inputs, and there are none", hint="leave it out"
         )
     graph = infuse.load(model)
-    usual = _default_level(output, opset or graph.opsets.get("", 0), rules.runtime)
+    usual = _default_level(output, file.opset or graph.opsets.get("", 0), rules.runtime)
     chosen = replace(rules, level=own.level or usual)
     _bind(graph, own, chosen.level)
     with terminal.progress(model.name) as progress:
@@ -81,19 +74,16 @@ def optimize(
         witness = _witness(graph, own, data.sizes)
         better = rewritten(graph, chosen, witness, progress)
         progress("write", 0, 1)
-        infuse.save(better, output, opset=opset)
+        infuse.save(better, output, opset=file.opset)
         if report is not None:
             write_report(report, graph, better, data.sizes, model.name)
     facts = {**better.report.to_dict(), "level": chosen.level}
     facts["optimize_seconds"] = sum(better.report.seconds.values())
-    facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
+    facts["output"] = terminal.file_facts(output)
     facts |= terminal.report_facts(report)
     if explain:
         facts["near_misses"] = near_misses(better, Selection.of(chosen))
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(better.report, facts)
+    terminal.answer(facts, as_json, lambda: _print(better.report, facts))
 
 
 def _default_level(output: Path, opset: int, runtime: str) -> str:
@@ -147,7 +137,7 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
     for remark in report.remarks:
         terminal.say(remark)
     for written in filter(None, (facts["output"], facts.get("report"))):
-        terminal.say(f"wrote {written['path']} ({terminal.bytes_text(written['bytes'])})")
+        terminal.say_written(Path(written["path"]))
 
 
 def _print_search(search: Found) -> None:

@@ -3,66 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import infuse
-from infuse.cli import inputs, terminal
+from infuse.cli import terminal
 from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import note_search, require_file
-from infuse.cli.options import (
-    AsJson,
-    Calibrate,
-    InputArchive,
-    InputFiles,
-    ModelFile,
-    check_output,
-)
-from infuse.cli.outputs import write_json
+from infuse.cli.options import AsJson, Calibrate, InputArchive, InputFiles, ModelFile, check_output
+from infuse.data.arrays import read_inputs
 from infuse.options import CompileOptions, Examples, Rules
-from infuse.profiling import GROUPINGS, Profile, Row, trace_events
+from infuse.options.commands import ProfileOptions
+from infuse.profiling import Profile, Row
+from infuse.profiling.trace import write_trace
 
-
-class By(str, Enum):
-    """What a row stands for."""
-
-    step = "step"
-    node = "node"
-    kind = "kind"
-
-
-_COLUMNS = (
-    "##",
-    "computes",
-    "kernel",
-    "#calls",
-    "#min ms",
-    "#median",
-    "#share",
-    "#MFLOP",
-    "#MB",
-    "#bound ms",
-    "#of roof",
-    "of",
-)
-_NARROW = (
-    "##",
-    "computes",
-    "kernel",
-    "#min ms",
-    "#share",
-    "#MFLOP",
-    "#MB",
-    "#bound ms",
-    "#of roof",
-)
-"""What is printed on terminals that are narrower than _WIDE."""
+_COLUMNS = "##|computes|kernel|#calls|#min ms|#median|#share|#MFLOP|#MB|#bound ms|#of roof|of"
+_ONLY_WIDE = ("#calls", "#median", "of")
+"""What is left out on terminals that are narrower than _WIDE."""
 _WIDE = 140
-
-assert tuple(by.value for by in By) == GROUPINGS
 
 
 @with_flags
@@ -71,17 +28,7 @@ def profile(
     options: Annotated[CompileOptions, Without("prefix")],
     rules: Annotated[Rules, Without("runtime")],
     data: Annotated[Examples, Only("dims", "seed")],
-    runs: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 20,
-    by: Annotated[
-        By, typer.Option(help="A row for every kernel call, node, or kind of operator and kernel.")
-    ] = By.step,
-    top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 30,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json", help="Write the runs as a trace for Perfetto or chrome://tracing."
-        ),
-    ] = None,
+    own: ProfileOptions,
     files: InputFiles = None,
     archive: InputArchive = None,
     calibrate: Calibrate = False,
@@ -92,62 +39,58 @@ def profile(
 
     Inputs that are not given are random.
     """
-    if trace is not None:
-        check_output(trace, ".json")
+    if own.trace is not None:
+        check_output(own.trace, ".json")
     require_file(
         model,
         "its kernels were compiled without clocks",
         "name the model file, or time the compiled model as a whole with infuse bench",
     )
     graph = infuse.load(model)
-    arrays = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
+    arrays = read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, rules, progress=progress)
         report = infuse.profile(
             better,
             replace(data, inputs=arrays),
             options,
-            runs=runs,
+            runs=own.runs,
             calibrate=calibrate,
             progress=progress,
         )
     note_search(better)
-    if trace is not None:
-        write_json(trace, trace_events(report))
-    if as_json:
-        terminal.say_json(
-            report.to_dict(by.value) | {"trace": None if trace is None else str(trace)}
-        )
-    else:
-        _print(report, by.value, top)
-        if trace is not None:
-            terminal.say(f"wrote {trace}: open it at ui.perfetto.dev or in chrome://tracing")
+    if own.trace is not None:
+        write_trace(own.trace, report)
+    facts = {**report.to_dict(own.by), "trace": None if own.trace is None else str(own.trace)}
+    terminal.answer(facts, as_json, lambda: _print(report, own))
 
 
-def _print(report: Profile, by: str, top: int) -> None:
+def _print(report: Profile, options: ProfileOptions) -> None:
     roof, total = report.roof, report.total
-    described = ", ".join(f"{name}: {kind}" for name, kind in report.inputs.items())
-    threads = f"{roof.threads} thread{'' if roof.threads == 1 else 's'}"
-    terminal.say(f"{described}; {threads}, target {roof.target}")
+    threads = terminal.counted(roof.threads, "thread")
+    terminal.say(f"{terminal.fields_text(report.inputs)}; {threads}, target {roof.target}")
     terminal.say(
         f"{terminal.roof_text(roof.peaks, roof.bandwidth)}; "
         f"{len(report.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median "
         f"{total.median * 1e3:.3f} ms"
     )
-    rows = report.table(by)
-    shown = rows[:top] if top else rows
+    rows = report.table(options.by)
+    shown = rows[: options.top or None]
     rest = rows[len(shown) :]
-    lines = [(str(number), *_line(row), _detail(row, by)) for number, row in enumerate(shown, 1)]
+    lines = [
+        (str(number), *_line(row), _detail(row, options.by)) for number, row in enumerate(shown, 1)
+    ]
     if rest:
         lines.append(("…", *_summary(f"{len(rest)} more", rest)))
     outside = report.outside
-    lines.append(
-        ("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", "")
-    )
+    share = f"{outside.share:.1%}"
+    lines.append(("", outside.label, "", "", *_times(outside), share, *[""] * 5))
     lines.append(_total(report))
-    terminal.say_table("", *terminal.fitted(_COLUMNS, _NARROW, _WIDE, lines), last_bold=True)
-    for remark in report.remarks:
-        terminal.say(f"note: {remark}")
+    left_out = () if terminal.console().width >= _WIDE else _ONLY_WIDE
+    terminal.say_table("", *terminal.fitted(_COLUMNS, left_out, lines), last_bold=True)
+    terminal.say_notes(report.remarks)
+    if options.trace is not None:
+        terminal.say(f"wrote {options.trace}: open it at ui.perfetto.dev or in chrome://tracing")
 
 
 def _times(row: Row) -> tuple[str, str]:
@@ -156,21 +99,14 @@ def _times(row: Row) -> tuple[str, str]:
 
 def _line(row: Row) -> tuple[str, ...]:
     roof = f"{row.efficiency:.0%}" if row.is_known and row.bound else "–"
-    return (
-        row.label,
-        row.kernel,
-        str(row.calls),
-        *_times(row),
-        f"{row.share:.1%}",
-        *_work([row]),
-        roof,
-    )
+    share = f"{row.share:.1%}"
+    return (row.label, row.kernel, str(row.calls), *_times(row), share, *_work([row]), roof)
 
 
 def _detail(row: Row, by: str) -> str:
     """What the label does not tell."""
     if by == "kind":
-        return f"{len(row.nodes)} node{'' if len(row.nodes) == 1 else 's'}"
+        return terminal.counted(len(row.nodes), "node")
     return row.nodes[0] if by == "step" and row.nodes else ", ".join(row.kinds)
 
 

@@ -9,20 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from infuse.cli import inputs, terminal
+from infuse.cli import terminal
 from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import (
-    AsJson,
-    InputArchive,
-    InputFiles,
-    ModelOrFolder,
-    check_output,
-)
-from infuse.cli.outputs import elements, statistics, summary, type_text, write_arrays
+from infuse.cli.options import AsJson, InputArchive, InputFiles, ModelOrFolder, check_output
+from infuse.data.answers import elements, statistics, summary, type_text, write_arrays
+from infuse.data.arrays import read_inputs
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
-from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, Examples, Rules
 
 
@@ -53,14 +47,12 @@ def run(
                 raise OptionError(what, hint="add --random")
     opened = open_model(model, options, rules)
     with opened.model as compiled:
-        arrays = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
+        arrays = read_inputs(files, archive, [spec.name for spec in compiled.inputs])
         if all(spec.name in arrays or spec.optional for spec in compiled.inputs):
             data.require_no("a run whose inputs are all given", "dims", "seed")
-        fed = (
-            complete(opened, arrays, data.sizes, data.seed)
-            if random
-            else _all_given(opened, arrays)
-        )
+        if not random:
+            _require_all(opened, arrays)
+        fed = opened.feeds(arrays, data.sizes, data.seed) if random else arrays
         started = time.perf_counter()
         results = compiled.run(fed)
         seconds = time.perf_counter() - started
@@ -75,32 +67,10 @@ def run(
         "seconds": seconds,
         "output": None if output is None else str(output),
     }
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(facts, results)
+    terminal.answer(facts, as_json, lambda: _print(facts, results))
 
 
-def complete(
-    opened: Opened, arrays: Mapping[str, Array], sizes: Mapping[str, int], seed: int
-) -> dict[str, Array]:
-    """The given inputs, and random ones for the others; sizes that given inputs show hold for
-    all.
-    """
-    specs = opened.model.inputs
-    shown = {
-        size: array.shape[axis]
-        for spec in specs
-        if (array := arrays.get(spec.name)) is not None and array.ndim == len(spec.shape)
-        for axis, size in enumerate(spec.shape)
-        if isinstance(size, str) and size.isidentifier()
-    }
-    values = inputs.sizes(specs, {**shown, **sizes})
-    limits = {} if opened.graph is None else index_limits(opened.graph)
-    return {**inputs.random_inputs(specs, values, seed, limits), **arrays}
-
-
-def _all_given(opened: Opened, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _require_all(opened: Opened, arrays: Mapping[str, Array]) -> None:
     missing = [
         spec for spec in opened.model.inputs if spec.name not in arrays and not spec.optional
     ]
@@ -109,7 +79,6 @@ def _all_given(opened: Opened, arrays: Mapping[str, Array]) -> dict[str, Array]:
             f"no array is given for {', '.join(map(str, missing))}",
             hint=f"give it with --input {missing[0].name}=FILE.npy, or let --random make it up",
         )
-    return dict(arrays)
 
 
 def _print(facts: dict[str, Any], results: Mapping[str, Any]) -> None:

@@ -54,34 +54,9 @@ def serve(
     if make_token:
         _print_token()
     else:
-        _run(_configuration(repository, config, changes))
+        from infuse.serving.control.reading import changed_config
 
-
-def _configuration(
-    repository: str | None, file: Path | None, changes: ServerChanges
-) -> ServerConfig:
-    """The configuration of a file with what the command line changes. OptionError without a
-    repository.
-    """
-    from infuse.serving.config import ServerConfig
-    from infuse.serving.control import reading
-
-    plain: dict[str, Any] = {} if file is None else reading.read_plain(file)
-    if repository is not None:
-        plain["repository"] = repository
-    for path, value in changes.to_dict().items():
-        _put(plain, path, value)
-    for text in changes.settings or ():
-        path, equals, value = text.partition("=")
-        if not equals:
-            raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
-        _put(plain, path, reading.value_of(value))
-    config = reading.convert(ServerConfig, plain, str(file or "the command line"))
-    if not config.repository:
-        raise OptionError(
-            "there is no repository to serve", hint="name a folder, or set repository in --config"
-        )
-    return config
+        _run(changed_config(config, changes, repository))
 
 
 def require_packages(names: Sequence[str]) -> None:
@@ -132,16 +107,3 @@ def _print_token() -> None:
         "keep the token; put the hash into the configuration: security: {tokens: [{sha256: …, "
         "role: infer}]}"
     )
-
-
-def _put(plain: dict[str, Any], field: str, value: Any) -> None:
-    """Set a field that is named by its path, as `limits.request_bytes`."""
-    *outer, last = field.split(".")
-    place = plain
-    for name in outer:
-        place = place.setdefault(name, {})
-        if not isinstance(place, dict):
-            raise OptionError(
-                f"{field}: {name} has no fields", hint="docs/serving.md lists the configuration"
-            )
-    place[last] = value

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
-
-import typer
 
 import infuse
 from infuse.analysis.comparison import quantity
 from infuse.analysis.summary import summary
-from infuse.build.compile import Compilation
 from infuse.cli import terminal
 from infuse.cli.flags import Without, flags_of, with_flags
-from infuse.cli.folders import describe_folder, say_compiled, say_rows
+from infuse.cli.folders import (
+    say_compiled,
+    say_hosted,
+    say_kept,
+    say_precisions,
+    say_rows,
+    weights_text,
+)
 from infuse.cli.models import note_search, require_file
 from infuse.cli.options import AsJson, ModelOrFolder
-from infuse.cli.outputs import kept_lines, say_precisions, weights_text
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
+from infuse.measuring import describe_folder
 from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.options import CompileOptions, Rules
+from infuse.options.commands import ShowOptions
 from infuse.profiling.lowered import Lowered
 from infuse.runtime.folder import is_compiled
 
@@ -31,19 +35,7 @@ def show(
     model: ModelOrFolder,
     options: Annotated[CompileOptions, Without("prefix")],
     rules: Annotated[Rules, Without("runtime")],
-    text: Annotated[
-        bool,
-        typer.Option(
-            "--text",
-            help="Print the graph in its text form; with --kernels, the lowered program.",
-        ),
-    ] = False,
-    kernels: Annotated[
-        bool,
-        typer.Option(
-            "--kernels", help="List the kernel calls of the compiled form, and its memory."
-        ),
-    ] = False,
+    own: ShowOptions,
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size; of a compiled model its files, target
@@ -52,43 +44,36 @@ def show(
     Target, threads and precision are those that the kernel calls are for.
     """
     given = [*flags_of(options), *flags_of(rules)]
-    if given and not kernels:
-        raise OptionError(
-            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for kernels, and none are "
-            "listed",
-            hint="add --kernels",
-        )
+    if given and not own.kernels:
+        flags, verb = " and ".join(given), "is" if len(given) == 1 else "are"
+        what = f"{flags} {verb} for kernels, and none are listed"
+        raise OptionError(what, hint="add --kernels")
     if is_compiled(model):
-        if text or kernels:
+        if own.text or own.kernels:
             require_file(model, "a compiled model has no graph in it")
-        _show_folder(model, as_json)
+        described = describe_folder(model)
+        terminal.answer(described, as_json, lambda: say_compiled(str(model), described))
         return
     graph = infuse.load(model)
-    lowered = None
-    if kernels:
-        lowered = lower(graph, options, rules)
-    if text and not as_json:
+    lowered = _lower(graph, options, rules) if own.kernels else None
+    if own.text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
     facts = {**summary(graph), "rows": _rows(graph).to_dict()}
     if lowered is not None:
         facts["kernels"] = lowered.describe()
-    if text:
+    if own.text:
         facts["text"] = print_graph(graph)
         if lowered is not None:
             facts["kernels"]["text"] = lowered.text()
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(facts)
+    terminal.answer(facts, as_json, lambda: _print(facts))
 
 
-def _show_folder(folder: Path, as_json: bool) -> None:
-    facts = describe_folder(folder)
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        say_compiled(str(folder), facts)
+def _lower(graph: Graph, options: CompileOptions, rules: Rules) -> Lowered:
+    with terminal.progress(graph.name) as report:
+        better = infuse.optimize(graph, rules, progress=report)
+        note_search(better)
+        return Lowered.of(better, options, report)
 
 
 def _rows(graph: Graph) -> RowReport:
@@ -99,17 +84,6 @@ def _rows(graph: Graph) -> RowReport:
     return independent_rows(infuse.optimize(graph)) if report.node else report
 
 
-def lower(
-    graph: Graph, options: CompileOptions = CompileOptions(), rules: Rules = Rules()
-) -> Lowered:
-    """The optimized graph as programs of kernel calls for a target."""
-    with terminal.progress(graph.name) as report:
-        better = infuse.optimize(graph, rules, progress=report)
-        note_search(better)
-        compilation, found = Compilation(better, options, report).decided()
-        return Lowered(compilation, compilation.stages(), found)
-
-
 def _choice_text(choice: dict[str, Any] | None) -> str:
     """What was chosen and by what: "winograd4 (measured)"."""
     return "" if choice is None else f"{choice['chosen']} ({choice['by']})"
@@ -117,14 +91,14 @@ def _choice_text(choice: dict[str, Any] | None) -> str:
 
 def print_interface(facts: dict[str, Any]) -> None:
     """Inputs, outputs and sizes (see `analysis.summary`)."""
-    opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
+    opsets = terminal.fields_text(facts["opsets"], " ")
     terminal.say(f"{facts['name']}: {facts['nodes']} nodes{opsets and f', opsets {opsets}'}")
     terminal.say(
         f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of "
         "constants"
     )
     cost = facts["cost"]
-    sizes = ", ".join(f"{name} = {size}" for name, size in cost["sizes"].items())
+    sizes = terminal.fields_text(cost["sizes"], " = ")
     terminal.say(
         f"{quantity(cost['flops'])} FLOPs ({quantity(cost['macs'])} MACs)"
         f"{f' for {sizes}' if sizes else ''}"
@@ -133,12 +107,10 @@ def print_interface(facts: dict[str, Any]) -> None:
         terminal.say(f"dynamic axes: {', '.join(facts['dynamic_axes'])}")
     rows = [
         (kind, entry["name"], entry["type"])
-        for kind in ("inputs", "outputs")
-        for entry in facts[kind]
+        for kind in ("input", "output")
+        for entry in facts[f"{kind}s"]
     ]
-    terminal.say_table(
-        "", ("", "name", "type"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows]
-    )
+    terminal.say_table("", ("", "name", "type"), rows)
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -170,10 +142,7 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
         + (f"; {free} of them need none (views, sizes)" if free else "")
     )
-    if kernels["host_steps"]:
-        terminal.say(
-            f"without a native kernel, run by the interpreter: {', '.join(kernels['host_steps'])}"
-        )
+    say_hosted(kernels["host_steps"])
     if kernels["unknown_steps"]:
         terminal.say(
             f"unsupported, infuse compile refuses them: {', '.join(kernels['unknown_steps'])}"
@@ -183,8 +152,7 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     say_precisions(kernels["precision_report"])
     for line in kernels["target_remarks"]:
         terminal.say(f"target: {line}")
-    for line in kept_lines(kernels["kept_in_fp32"]):
-        terminal.say(line)
+    say_kept(kernels["kept_in_fp32"])
     if kernels["arena_bytes"] is None:
         terminal.say("arena: planned at run time, for the sizes of each call")
     else:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -66,15 +66,21 @@ def say_json(data: Any) -> None:
     print(_STEERING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
 
 
+def answer(facts: Any, as_json: bool, show: Callable[[], None]) -> None:
+    """The answer for a machine, or else as it is printed for people."""
+    if as_json:
+        say_json(facts)
+    else:
+        show()
+
+
 def fitted(
-    columns: Sequence[str], narrow: Sequence[str], wide: int, rows: Iterable[Sequence[object]]
-) -> tuple[Sequence[str], list[list[object]]]:
-    """Columns and rows of a table for this terminal: all, or where it has fewer than `wide`
-    characters, those of `narrow` alone.
-    """
-    shown = columns if console().width >= wide else narrow
-    places = [columns.index(name) for name in shown]
-    return shown, [[row[place] for place in places] for row in rows]
+    columns: str, left_out: Container[str], rows: Iterable[Sequence[object]]
+) -> tuple[list[str], list[list[object]]]:
+    """Columns, whose names have | between them, and rows of a table without some of them."""
+    names = columns.split("|")
+    shown = [number for number, name in enumerate(names) if name not in left_out]
+    return [names[n] for n in shown], [[row[n] for n in shown] for row in rows]
 
 
 def say_table(
@@ -135,13 +141,42 @@ def report_facts(report: Path | None) -> dict[str, Any]:
     """The report that was written, for a machine; nothing where there is none."""
     if report is None:
         return {}
-    return {"report": {"path": str(report), "bytes": report.stat().st_size}}
+    return {"report": file_facts(report)}
 
 
-def say_written(report: Path | None) -> None:
-    """Say which report was written, where there is one."""
-    if report is not None:
+def file_facts(path: Path) -> dict[str, Any]:
+    """A file that was written, for a machine."""
+    return {"path": str(path), "bytes": path.stat().st_size}
+
+
+def say_notes(remarks: Iterable[str]) -> None:
+    """Say what one must know to read the figures."""
+    for remark in remarks:
+        say(f"note: {remark}")
+
+
+def say_written(report: Path | None, as_json: bool = False) -> None:
+    """Say which file was written, where there is one and the answer is for people."""
+    if report is not None and not as_json:
         say(f"wrote {report} ({bytes_text(report.stat().st_size)})")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 thread`, `2 threads`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def fields_text(data: Mapping[str, object], between: str = ": ") -> str:
+    """Fields in a line: `image: float32[1, 3], mask: bool[1]`."""
+    return ", ".join(f"{name}{between}{value}" for name, value in data.items())
+
+
+def top_rows(rows: Sequence[Sequence[str]], top: int) -> list[Sequence[str]]:
+    """The first rows of a table (0: all), and how many more there are."""
+    shown = list(rows[: top or None])
+    if len(rows) > len(shown):
+        shown.append((f"… {len(rows) - len(shown)} more", *[""] * (len(rows[0]) - 1)))
+    return shown
 
 
 def bytes_text(count: float) -> str:

@@ -10,16 +10,8 @@ import typer
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import AsJson
-from infuse.errors import OptionError
-from infuse.options import LEVELS, Rules
-from infuse.passes.explain import why as explained
-from infuse.passes.fold import Folder
-from infuse.passes.order import PASSES
-from infuse.passes.registry import registered
-from infuse.passes.rules import ALL_RULES
-from infuse.passes.selection import FOLD, find_rule
-from infuse.rewrite import Pass, Rule
-from infuse.rewrite.record import unwrapped
+from infuse.options import Rules
+from infuse.passes.explain import all_rules, describe, named_rule, why as explained
 
 
 def why(
@@ -45,96 +37,49 @@ def why(
     if as_list:
         if model is not None:
             raise typer.BadParameter("--list shows all rules: leave the model out")
-        _list(as_json)
+        every = all_rules()
+        terminal.answer(every, as_json, lambda: _print_all(every))
         return
     if model is None or rule is None:
         raise typer.BadParameter("give a model and a rule, or --list")
-    facts = examine(model, rule)
-    if as_json:
-        terminal.say_json(facts)
-    else:
-        _print(facts)
+    facts = _examine(model, rule)
+    terminal.answer(facts, as_json, lambda: _print(facts))
 
 
-def examine(model: str, name: str) -> dict[str, Any]:
+def _examine(model: str, name: str) -> dict[str, Any]:
     """What is said of the rule, and how often it fires in the whole optimization, as plain data."""
-    if name in _passes():
-        raise OptionError(
-            f"{name} is a pass, which matches no pattern", hint="infuse optimize tells what it did"
-        )
-    rule = find_rule(name, [t for t in registered() if isinstance(t, Rule)])
+    rule = named_rule(name)
     graph = infuse.load(model)
     rules = Rules(rule.level, enable=[name] if rule.opt_in else [])
     with terminal.progress(name) as progress:
         matches = explained(graph, name)
         whole = infuse.optimize(graph, rules, progress=progress)
     fired = whole.report.fired[name]
-    return {**_describe(rule), "matches": [asdict(match) for match in matches], "fired": fired}
-
-
-def _describe(rule: Rule) -> dict[str, Any]:
-    return {
-        "rule": rule.name,
-        "equation": _first_paragraph(rule),
-        "level": rule.level,
-        "opt_in": rule.opt_in,
-    }
-
-
-def _first_paragraph(thing: object) -> str:
-    return unwrapped(type(thing).__doc__).partition("\n\n")[0]
-
-
-def _passes() -> dict[str, Pass | Folder]:
-    """What `optimize` reports and switches like a rule, but is none."""
-    theirs = [t for t in registered() if isinstance(t, Pass)]
-    return {FOLD: Folder(), **{each.name: each for each in (*PASSES, *theirs)}}
+    return {**describe(rule), "matches": [asdict(match) for match in matches], "fired": fired}
 
 
 def _print(facts: dict[str, Any]) -> None:
     terminal.say(f"{facts['rule']} ({facts['level']}): {facts['equation']}")
     rows = [
-        (
-            match["kind"] or "–",
-            match["node"] or "–",
-            "yes" if match["fires"] else "no",
-            _reason(match),
-        )
-        for match in facts["matches"]
+        (m["kind"] or "–", m["node"] or "–", "yes" if m["fires"] else "no", _reason(m))
+        for m in facts["matches"]
     ]
     terminal.say_table("after all other rules", ("operator", "node", "fires", "reason"), rows)
-    times = facts["fired"]
-    terminal.say(
-        f"when all rules of level {facts['level']} run, it fires {times} "
-        f"time{'' if times == 1 else 's'}"
-    )
+    times = terminal.counted(facts["fired"], "time")
+    terminal.say(f"when all rules of level {facts['level']} run, it fires {times}")
 
 
 def _reason(match: dict[str, Any]) -> str:
-    so_far = (
-        f" (matched so far: {' ← '.join(match['covered'])})"
-        if match["covered"] and not match["fires"]
-        else ""
-    )
+    is_open = match["covered"] and not match["fires"]
+    so_far = f" (matched so far: {' ← '.join(match['covered'])})" if is_open else ""
     return f"{match['reason']}{so_far}"
 
 
-def _list(as_json: bool) -> None:
-    theirs = [t for t in registered() if isinstance(t, Rule)]
-    rules = sorted(
-        map(_describe, (*ALL_RULES, *theirs)), key=lambda rule: LEVELS.index(rule["level"])
-    )
-    passes = [{"pass": name, "what": _first_paragraph(each)} for name, each in _passes().items()]
-    if as_json:
-        terminal.say_json({"rules": rules, "passes": passes})
-        return
+def _print_all(facts: dict[str, Any]) -> None:
     rows = [
-        (
-            r["rule"],
-            f"{r['level']}{' (opt-in)' if r['opt_in'] else ''}",
-            r["equation"],
-        )
-        for r in rules
+        (r["rule"], f"{r['level']}{' (opt-in)' if r['opt_in'] else ''}", r["equation"])
+        for r in facts["rules"]
     ]
     terminal.say_table("rules", ("rule", "level", "what it does"), rows)
-    terminal.say_table("passes", ("pass", "what it does"), [tuple(p.values()) for p in passes])
+    passes = [tuple(each.values()) for each in facts["passes"]]
+    terminal.say_table("passes", ("pass", "what it does"), passes)

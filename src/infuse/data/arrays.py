@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from infuse.errors import InputError, ModelFileError
+from infuse.errors import InputError, ModelFileError, OptionError
 from infuse.frontends.archives import Archive, View
 from infuse.frontends.files import map_file
 from infuse.ir.graph import Array
@@ -98,3 +98,35 @@ def read_array(path: Path, flag: str = "") -> Array:
 def read_data(paths: Iterable[Path], flag: str = "") -> list[dict[str, Array]]:
     """The sets of inputs in the files of `--data`."""
     return list(map(read_inputs_of, paths))
+
+
+def read_inputs(
+    files: Iterable[str] | None, archive: Path | None, names: Sequence[str]
+) -> dict[str, Array]:
+    """Arrays by input name from `--inputs FILE.npz` and from `--input NAME=FILE.npy`, which
+    wins.
+    """
+    hint = "give one array with --input"
+    arrays = {} if archive is None else read_archive(archive, hint)
+    for text in files or ():
+        name, path = _named(text, names)
+        array = load_arrays(path)
+        if isinstance(array, dict):
+            raise InputError(
+                "it is an archive of arrays", where=str(path), hint="give it with --inputs"
+            )
+        arrays[name] = array
+    return arrays
+
+
+def _named(text: str, names: Sequence[str]) -> tuple[str, Path]:
+    """Input and file of `NAME=FILE`, where the name may hold = itself."""
+    for name in sorted(names, key=len, reverse=True):
+        if text.startswith(f"{name}="):
+            return name, Path(text[len(name) + 1 :])
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise OptionError(
+            f"--input {text} names no input", hint=f"write it as --input {names[0]}={text}"
+        )
+    return name, Path(path)

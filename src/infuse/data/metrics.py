@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,3 +223,24 @@ def metric(which: str | Metric | Callable[[Sequence[Outputs], Any], float]) -> M
         raise OptionError(f"there is no metric {name!r}", hint=f"metrics: {', '.join(NAMES)}")
     about, make, needs_labels, higher = _METRICS[name]
     return Metric(which, about, make(output), needs_labels, higher, is_builtin=True)
+
+
+def read_metric(text: str, flag: str = "--metric") -> str | Callable[..., float]:
+    """A metric by name, or the function of a file."""
+    if ".py:" not in text:
+        return text
+    path, _, name = text.rpartition(":")
+    where = f"{flag} {text}"
+    spec = importlib.util.spec_from_file_location("metric_of_the_user", path)
+    if not Path(path).is_file() or spec is None or spec.loader is None:
+        raise OptionError(f"there is no file {path}", where=where)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OptionError(f"it raised {type(error).__name__}: {error}", where=where) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise OptionError(f"there is no function {name!r} in it", where=where)
+    result: Callable[..., float] = function
+    return result

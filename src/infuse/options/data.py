@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
+from infuse.errors import OptionError
 from infuse.options.compiling import Data
 from infuse.options.fields import Checked, documented, option, whole_sizes
 
 PEERS: Final = ("onnxruntime", "openvino")
 """Other runtimes that a model can be timed beside."""
 ALL_PEERS: Final = "all"
+BATCH_SIZE: Final = 1
+IMAGE_SIZE: Final = 224
+OTHER_SIZE: Final = 32
+"""Usual sizes of dynamic axes."""
 
 
 @documented
@@ -49,8 +54,8 @@ class Examples(Checked):
 
     dims: Mapping[str, int] | None = option(
         None,
-        "Size of a dynamic axis of random inputs; default: 1 for batch, 224 for height and width, "
-        "else 32.",
+        f"Size of a dynamic axis of random inputs; default: {BATCH_SIZE} for batch, "
+        f"{IMAGE_SIZE} for height and width, else {OTHER_SIZE}.",
         flag="--dim",
         metavar="NAME=SIZE",
         form="sizes",
@@ -108,3 +113,26 @@ class BenchOptions(Checked):
     def _read_sizes(self) -> tuple[int, ...]:
         """What `sizes` gives. OptionError for a text that is no list of sizes."""
         return () if self.batches is None else whole_sizes("batches", self.batches)
+
+
+def require_symbols(sizes: Mapping[str, int], symbols: Collection[str]) -> None:
+    """OptionError unless all names that were given sizes are among a model's symbols, and all sizes
+    are whole numbers.
+    """
+    if not isinstance(sizes, Mapping):
+        raise OptionError(f"sizes of dynamic axes are {sizes!r}", hint="give numbers by name")
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+            raise OptionError(
+                f"the dynamic axis {name!r} cannot be {size!r}", hint="a size is a whole number"
+            )
+    unknown = [name for name in sizes if name not in symbols]
+    if unknown:
+        hint = (
+            f"its dynamic axes are {', '.join(symbols)}"
+            if symbols
+            else "all of its sizes are fixed"
+        )
+        raise OptionError(
+            f"the model has no dynamic axis {', '.join(map(repr, unknown))}", hint=hint
+        )

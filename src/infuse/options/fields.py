@@ -39,8 +39,8 @@ class About:
     """Whether `least` itself is too small."""
     form: str = ""
     """How a text for it is read, where the text is not the value itself: `archive`, `archives` and
-    `array` are files of arrays, `names`, `texts`, `sizes` and `specs` lists, `metric` a name or a
-    function of a file; `object` has no text.
+    `array` are files of arrays, `names`, `values`, `texts`, `sizes` and `specs` lists, `metric` a
+    name or a function of a file; `object` has no text.
     """
     nothing: str = ""
     """The word for the empty text among the choices."""

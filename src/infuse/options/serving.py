@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from infuse.errors import OptionError
 from infuse.options.fields import Checked, documented, numbers, option, refusal
 
 TOKEN_VARIABLE: Final = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
 DEFAULT_CALLERS: Final = "1,2,4,8"
+ADMIN_URL: Final = "http://127.0.0.1:8002"
 MOST_CONNECTIONS: Final = 1024
 """At once, to one server."""
 _LAST_PORT: Final = 65535
@@ -100,6 +102,47 @@ class Certificates(Checked):
     def are_named(self) -> bool:
         """Whether there is any."""
         return any(getattr(self, each.name) is not None for each in fields(self))
+
+
+@documented
+@dataclass(frozen=True)
+class RolloutOptions(Checked):
+    """How a rollout goes, or what is done to the one under way."""
+
+    steps: str | Sequence[float] = option(
+        "", "Shares of the traffic, as 0.05,0.25,1; by default the model's.", metavar="SHARES"
+    )
+    step_seconds: float | None = option(None, "How long each step is held.", metavar="S")
+    promote: bool = option(False, "Give the new version all traffic now.")
+    pause: bool = option(False, "Hold the rollout at its share.")
+    resume: bool = option(False, "Let a paused rollout go on.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._shares()
+        if self.promote + self.pause + self.resume > 1:
+            raise OptionError("a version, --promote, --pause and --resume exclude each other")
+
+    @property
+    def verb(self) -> str:
+        """What is done to the rollout under way; empty for nothing."""
+        verbs = ("promote", "pause", "resume")
+        return next((verb for verb in verbs if getattr(self, verb)), "")
+
+    @property
+    def canary(self) -> dict[str, float | list[float]]:
+        """The fields of a canary that are set."""
+        seconds = {} if self.step_seconds is None else {"step_seconds": self.step_seconds}
+        return ({"steps": self._shares()} if self.steps else {}) | seconds
+
+    def _shares(self) -> list[float]:
+        """The shares. OptionError for a text that is no list of numbers."""
+        parts = self.steps.split(",") if isinstance(self.steps, str) else self.steps
+        try:
+            return [float(part) for part in parts] if self.steps else []
+        except ValueError:
+            what = f"{self.steps!r} is not a list of shares"
+            raise refusal("steps", what, "write it as 0.05,0.25,1") from None
 
 
 @documented

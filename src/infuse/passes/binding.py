@@ -13,8 +13,9 @@ from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value, constant
 from infuse.ir.types import HOLDERS, TensorType, Type
-from infuse.ops.core.feeds import input_symbols, require_symbols
+from infuse.ops.core.feeds import input_symbols
 from infuse.ops.core.inference import symbols_of
+from infuse.options.data import require_symbols
 from infuse.rewrite.refine import Change, compare_types
 
 

@@ -6,22 +6,15 @@ from infuse.profiling.agreement import Agreement
 from infuse.profiling.comparison import ModelComparison, ModelFigures, compare_sides
 from infuse.profiling.inner import LayerAgreement
 from infuse.profiling.inputs import complete_feeds
-from infuse.profiling.inspection import (
-    INSPECTION_GROUPINGS,
-    Inspection,
-    LayerCost,
-    inspect_graph,
-)
+from infuse.profiling.inspection import Inspection, LayerCost, inspect_graph
 from infuse.profiling.measure import ProfiledModel, profile_graph
-from infuse.profiling.profile import GROUPINGS, Profile, Row, Run
+from infuse.profiling.profile import Profile, Row, Run
 from infuse.profiling.roof import Roof, measure_roof, runnable_target
 from infuse.profiling.sides import Side
 from infuse.profiling.trace import trace_events
 
 __all__ = [
     "Agreement",
-    "GROUPINGS",
-    "INSPECTION_GROUPINGS",
     "Inspection",
     "LayerAgreement",
     "LayerCost",

@@ -16,8 +16,8 @@ from infuse.ops.core.feeds import (
     has_tensor_inputs,
     input_symbols,
     random_feeds,
-    require_symbols,
 )
+from infuse.options.data import require_symbols
 
 
 def complete_feeds(

@@ -14,9 +14,9 @@ from infuse.analysis.sheets import render_sheet
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.html import frame
+from infuse.options.commands import LAYER_GROUPINGS
 from infuse.profiling.roof import Roof
 
-INSPECTION_GROUPINGS = ("layer", "kind")
 ARITHMETIC, MEMORY, NOTHING = "arithmetic", "memory", "nothing"
 """What bounds the speed of a layer."""
 
@@ -138,10 +138,10 @@ class Inspection:
         """Rows for every layer in execution order, or for every kind of operator. OptionError for
         another grouping.
         """
-        if by not in INSPECTION_GROUPINGS:
+        if by not in LAYER_GROUPINGS:
             raise OptionError(
                 f"rows cannot be grouped by {by!r}",
-                hint=f"one of: {', '.join(INSPECTION_GROUPINGS)}",
+                hint=f"one of: {', '.join(LAYER_GROUPINGS)}",
             )
         return self.layers if by == "layer" else self.kinds
 

@@ -9,12 +9,14 @@ from infuse import dtypes
 from infuse.analysis.cost import node_cost
 from infuse.build.autotune.precision import PrecisionReport
 from infuse.build.compile import Compilation, Stages
-from infuse.ir.graph import Node
+from infuse.ir.graph import Graph, Node
 from infuse.lowering.emitter import Emitter, emitter_of
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program, Step
 from infuse.lowering.weights import constant_bytes
 from infuse.ops.core.opaque import unknown_nodes
+from infuse.options import CompileOptions
+from infuse.profiling.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,14 @@ class Lowered:
     compilation: Compilation
     stages: Stages
     report: PrecisionReport | None
+
+    @classmethod
+    def of(cls, graph: Graph, options: CompileOptions, progress: Progress) -> Lowered:
+        """What an optimized graph becomes for these options, whose precision is looked for where
+        it is auto.
+        """
+        compilation, report = Compilation(graph, options, progress).decided()
+        return cls(compilation, compilation.stages(), report)
 
     @property
     def emitter(self) -> Emitter:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from infuse.errors import OptionError
 from infuse.ir.graph import Node
 from infuse.ir.html import paragraphs, table
+from infuse.options.commands import STEP_GROUPINGS
 from infuse.profiling.roof import Roof
 from infuse.profiling.steps import Place, Work
 
-GROUPINGS = ("step", "node", "kind")
 INTERPRETER = "interpreter"
 """The kernel of nodes that have no native code."""
 
@@ -139,9 +139,9 @@ class Profile:
         that belongs to it; of fused nodes, the one with the most arithmetic stands for all), or per
         kind of operator and kernel.
         """
-        if by not in GROUPINGS:
+        if by not in STEP_GROUPINGS:
             raise OptionError(
-                f"rows cannot be grouped by {by!r}", hint=f"one of: {', '.join(GROUPINGS)}"
+                f"rows cannot be grouped by {by!r}", hint=f"one of: {', '.join(STEP_GROUPINGS)}"
             )
         rows = self.rows if by == "step" else self._grouped(by)
         return sorted(rows, key=lambda row: -row.time)

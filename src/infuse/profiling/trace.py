@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from infuse.analysis.document import write_document
 from infuse.profiling.profile import Call, Profile, Run
 
 _PROCESS = 1
@@ -41,6 +44,13 @@ def trace_events(profile: Profile) -> dict[str, Any]:
             "peak_bytes": roof.bandwidth,
         },
     }
+
+
+def write_trace(path: Path, profile: Profile) -> None:
+    """Write the trace as JSON; the file appears whole or not at all. OptionError where it cannot be
+    written.
+    """
+    write_document(path, json.dumps(trace_events(profile), ensure_ascii=False))
 
 
 def _named(what: str, track: int, name: str) -> dict[str, Any]:

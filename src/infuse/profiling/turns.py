@@ -10,6 +10,8 @@ from typing import Any
 
 WARM_UP = 2
 PERCENTILES = (50, 90, 95, 99)
+SPREAD = ("min", *(f"p{percent}" for percent in PERCENTILES), "max")
+"""The times of a `distribution`, from the least to the longest."""
 
 
 def alternate(

@@ -60,6 +60,12 @@ def code_name(folder: Path) -> str:
     return PROGRAM if (folder / PROGRAM).is_file() else LIBRARY
 
 
+def file_sizes(folder: Path) -> dict[str, int]:
+    """Bytes of every file in a folder, by path."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.stat().st_size for file in files}
+
+
 def read_metadata(folder: Path) -> dict[str, Any]:
     """The content of `metadata.json`; CompiledModelError when the folder is no compiled model of
     this release.

@@ -4,20 +4,20 @@ select from tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, SupportsIndex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import InputError, OptionError
+from infuse.errors import InputError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.core.inference import symbols_of
+from infuse.options.data import BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE, require_symbols
 
-BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE = 1, 224, 32
 SECOND_BATCH, SECOND_IMAGE, SECOND_OTHER = 2, 160, 13
 _IMAGE_AXES = ("height", "width", "h", "w")
 _KEEP_INDICES = frozenset(
@@ -49,29 +49,6 @@ def is_image_side(symbol: str) -> bool:
 def default_size(symbol: str) -> int:
     """A usual size for a symbol of this name."""
     return BATCH_SIZE if is_batch(symbol) else IMAGE_SIZE if is_image_side(symbol) else OTHER_SIZE
-
-
-def require_symbols(sizes: Mapping[str, int], symbols: Collection[str]) -> None:
-    """OptionError unless all names that were given sizes are among a model's symbols, and all sizes
-    are whole numbers.
-    """
-    if not isinstance(sizes, Mapping):
-        raise OptionError(f"sizes of dynamic axes are {sizes!r}", hint="give numbers by name")
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, SupportsIndex):
-            raise OptionError(
-                f"the dynamic axis {name!r} cannot be {size!r}", hint="a size is a whole number"
-            )
-    unknown = [name for name in sizes if name not in symbols]
-    if unknown:
-        hint = (
-            f"its dynamic axes are {', '.join(symbols)}"
-            if symbols
-            else "all of its sizes are fixed"
-        )
-        raise OptionError(
-            f"the model has no dynamic axis {', '.join(map(repr, unknown))}", hint=hint
-        )
 
 
 def input_symbols(graph: Graph) -> list[str]:

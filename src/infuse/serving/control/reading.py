@@ -10,7 +10,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from infuse.errors import ConfigurationError
+from infuse.errors import ConfigurationError, OptionError
+from infuse.options.serving import ServerChanges
+from infuse.serving.config import ServerConfig
 from infuse.serving.control.misspelt import meant
 from infuse.serving.control.yamltext import Data, Key, read_yaml
 
@@ -79,3 +81,40 @@ def value_of(text: str) -> Data:
         return read_yaml(text, "")
     except ConfigurationError as error:
         raise ConfigurationError(f"{text[:100]!r} is not a value: {error.what}") from error
+
+
+def changed_config(
+    file: Path | None, changes: ServerChanges, repository: str | None = None
+) -> ServerConfig:
+    """The configuration of a server, of a file with changes; ConfigurationError for fields that it
+    does not have, OptionError without a repository.
+    """
+    plain: dict[str, Any] = {} if file is None else read_plain(file)
+    if repository is not None:
+        plain["repository"] = repository
+    for path, value in changes.to_dict().items():
+        _put(plain, path, value)
+    for text in changes.settings or ():
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
+        _put(plain, path, value_of(value))
+    config = convert(ServerConfig, plain, str(file or "the command line"))
+    if not config.repository:
+        raise OptionError(
+            "there is no repository to serve", hint="name a folder, or set repository in --config"
+        )
+    return config
+
+
+def _put(plain: dict[str, Any], field: str, value: Data) -> None:
+    """Set a field that is named by its path, as `limits.request_bytes`."""
+    *outer, last = field.split(".")
+    place = plain
+    for name in outer:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise OptionError(
+                f"{field}: {name} has no fields", hint="docs/serving.md lists the configuration"
+            )
+    place[last] = value

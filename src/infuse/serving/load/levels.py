@@ -14,6 +14,7 @@ import numpy as np
 from infuse.errors import OptionError
 from infuse.runtime.session import Array
 from infuse.serving.load.remote import Call, Failure
+from infuse.serving.messages import JSON
 
 _T = TypeVar("_T")
 _PAUSE: Final = 0.01
@@ -65,6 +66,27 @@ class Level:
     def requests(self) -> int:
         """Requests that came to an end."""
         return len(self.latencies) + self.failed
+
+    def to_dict(self, processes: int = 1) -> dict[str, JSON]:
+        """What `processes` together saw, but for single latencies, as plain data."""
+        right = len(self.latencies) / self.seconds
+        return {
+            "loop": self.loop,
+            "load": self.load,
+            "requests": self.requests,
+            "failed": self.failed,
+            "errors": [
+                {"kind": kind, "count": errors.count, "first": errors.first}
+                for kind, errors in self.errors.items()
+            ],
+            "seconds": self.seconds,
+            "requests_per_second": right,
+            "examples_per_second": right * self.examples,
+            "sent_bytes": self.sent,
+            "received_bytes": self.received,
+            "generator_processors": self.processor_seconds / self.seconds / processes,
+            "interrupted": self.interrupted,
+        }
 
     async def request(self, call: Call, intended: float) -> Failure | None:
         """Send one, and count what comes of it."""

@@ -44,6 +44,12 @@ class Measurement:
     levels: Sequence[Level]
     interrupted: bool
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether requests failed, and none did not."""
+        failed = any(level.failed for level in self.levels)
+        return failed and not any(level.latencies for level in self.levels)
+
 
 def connect(target: Target, connections: int) -> Client:
     """A client for a target. OptionError for a URL of another scheme; nothing is sent yet."""

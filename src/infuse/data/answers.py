@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -12,14 +11,11 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.build.autotune.precision import PrecisionReport
-from infuse.cli import terminal
 from infuse.errors import OptionError
 from infuse.ir.graph import Array
-from infuse.lowering.precisions import MIXED
 
 MOST_ELEMENTS = 1000
-"""Elements of an output that are printed as JSON."""
+"""Elements of an output that are written as plain data."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -45,20 +41,6 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON; the file appears whole or not at all. OptionError when it cannot be
-    written.
-    """
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.json")
-    try:
-        temporary.write_text(json.dumps(data, ensure_ascii=False), "utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise OptionError(f"it cannot be written: {error}", where=f"output {path}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _entries(name: str, value: Any) -> Iterator[tuple[str, Array]]:
     if isinstance(value, list):
         for number, part in enumerate(value):
@@ -66,39 +48,6 @@ def _entries(name: str, value: Any) -> Iterator[tuple[str, Array]]:
     elif value is not None:
         array = np.asanyarray(value)
         yield name, array.astype(str) if array.dtype == object else array
-
-
-def kept_lines(reasons: Mapping[str, str]) -> list[str]:
-    """What to say of the tensors that precision fp16 has left in float32, by name and reason."""
-    return [f"stays in float32: {name}: {reason}" for name, reason in reasons.items()]
-
-
-def say_precisions(report: Mapping[str, Any] | None) -> None:
-    """Say what a search for the fastest precision found, where there was one."""
-    if report is None:
-        return
-    for line in PrecisionReport.parse(report).lines():
-        terminal.say(line)
-    rows = [
-        (layer["node"], layer["operator"], layer["precision"], _part(layer["difference"]))
-        for layer in report["layers"]
-    ]
-    if report["precision"] == MIXED:
-        columns = ("layer", "operator", "precision", "#difference alone")
-        terminal.say_table("precisions of layers", columns, rows)
-
-
-def weights_text(packed: int, constants: int, choice: str) -> str:
-    """What weights take in the order in which kernels read them, beside the graph's constants."""
-    times = f", {packed / constants:.2f} ×" if constants else ", besides"
-    return (
-        f"packed weights ({choice}): {terminal.bytes_text(packed)}{times} the "
-        f"{terminal.bytes_text(constants)} of the optimized graph's constants"
-    )
-
-
-def _part(difference: float | None) -> str:
-    return "–" if difference is None else f"{difference:.1e}"
 
 
 def type_text(array: Any) -> str:

@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
 import numpy as np
 
-from infuse.data.arrays import read_archive
 from infuse.errors import InputError, OptionError
-from infuse.ir.graph import Array
-from infuse.ops.core.feeds import BATCH_SIZE, OTHER_SIZE, random_array, require_symbols
+from infuse.options.data import BATCH_SIZE, OTHER_SIZE, require_symbols
 from infuse.options.serving import RequestOptions
+from infuse.runtime.session import Array
+from infuse.serving.datatypes import BYTES, NUMPY
+from infuse.serving.load.remote import Port, RemoteModel
+from infuse.serving.messages import Tensor
 
-if TYPE_CHECKING:
-    from infuse.serving.load.remote import Port, RemoteModel
-    from infuse.serving.messages import Tensor
-
-VARIETY = 4
+VARIETY: Final = 4
 """Requests with other random elements, which are sent in turn."""
-_MOST_ELEMENTS = 1 << 26
+_MOST_ELEMENTS: Final = 1 << 26
 
 
-def requests_for(
-    model: RemoteModel, archive: Path | None, options: RequestOptions, seed: int
+Draw = Callable[[str, np.dtype[Any], Sequence[int], np.random.Generator], Array]
+"""Random elements for an input of this name, element type and shape."""
+
+
+def random_requests(
+    model: RemoteModel, options: RequestOptions, seed: int, draw: Draw
 ) -> list[list[Tensor]]:
-    """The inputs of requests to a model: those of a file, or random ones of these sizes, by
-    `INPUT.AXIS`.
-
-    InputError where a file's arrays are not what the model takes; OptionError for sizes that it has
-    fixed.
+    """Requests to a model with random inputs of these sizes, by `INPUT.AXIS`, of other elements
+    each. OptionError for sizes that it has fixed; InputError for an element type without random
+    values.
     """
-    if archive is not None:
-        return [_stored(model, archive)]
     chosen = _axis_sizes(model, options.batch, options.sizes)
     rng = np.random.default_rng(seed)
-    return [[_random(port, chosen, rng) for port in model.inputs] for _ in range(VARIETY)]
+    return [[_random(port, chosen, rng, draw) for port in model.inputs] for _ in range(VARIETY)]
+
+
+def stored_request(model: RemoteModel, arrays: Mapping[str, Array], where: str) -> list[Tensor]:
+    """A request to a model with these arrays. InputError, about the file `where`, for arrays that
+    are not what it takes.
+    """
+    names = [port.name for port in model.inputs]
+    missing = [name for name in names if name not in arrays]
+    unknown = [name for name in arrays if name not in names]
+    if missing or unknown:
+        what = f"misses {missing[0]!r}" if missing else f"has {unknown[0]!r}"
+        raise InputError(f"the file {what}, the model takes {', '.join(names)}", where=where)
+    return [
+        Tensor(port.name, port.datatype, _fitting(port, arrays[port.name], where))
+        for port in model.inputs
+    ]
 
 
 def _axis_sizes(
@@ -64,13 +77,12 @@ def _axis_sizes(
     }
 
 
-def _random(port: Port, sizes: Mapping[tuple[str, int], int], rng: np.random.Generator) -> Tensor:
+def _random(
+    port: Port, sizes: Mapping[tuple[str, int], int], rng: np.random.Generator, draw: Draw
+) -> Tensor:
     """A tensor of random elements; InputError for an element type that is not one of the
     protocol.
     """
-    from infuse.serving.datatypes import BYTES, NUMPY
-    from infuse.serving.messages import Tensor
-
     shape = [size if size >= 0 else sizes[port.name, axis] for axis, size in enumerate(port.shape)]
     if prod(shape) > _MOST_ELEMENTS:
         raise InputError(
@@ -85,35 +97,12 @@ def _random(port: Port, sizes: Mapping[tuple[str, int], int], rng: np.random.Gen
         raise InputError(
             f"there are no random values of type {port.datatype}", where=f"input {port.name!r}"
         )
-    data = random_array(port.name, NUMPY[port.datatype], shape, rng)
+    data = draw(port.name, NUMPY[port.datatype], shape, rng)
     return Tensor(port.name, port.datatype, data)
 
 
-def _stored(model: RemoteModel, path: Path) -> list[Tensor]:
-    """The tensors of a file's arrays."""
-    from infuse.serving.messages import Tensor
-
-    arrays = read_archive(path, "numpy.savez writes such files, with the names of the inputs")
-    names = [port.name for port in model.inputs]
-    _require_names(list(arrays), names, path)
-    return [
-        Tensor(port.name, port.datatype, _fitting(port, arrays[port.name], path))
-        for port in model.inputs
-    ]
-
-
-def _require_names(actual: Sequence[str], expected: Sequence[str], path: Path) -> None:
-    missing = [name for name in expected if name not in actual]
-    unknown = [name for name in actual if name not in expected]
-    if missing or unknown:
-        what = f"misses {missing[0]!r}" if missing else f"has {unknown[0]!r}"
-        raise InputError(f"the file {what}, the model takes {', '.join(expected)}", where=str(path))
-
-
-def _fitting(port: Port, array: Array, path: Path) -> Array:
+def _fitting(port: Port, array: Array, path: str) -> Array:
     """An array as the port takes it; InputError for another element type or shape."""
-    from infuse.serving.datatypes import BYTES, NUMPY
-
     where = f"{path}: input {port.name!r}"
     if port.datatype == BYTES and array.dtype.kind in "SU":
         encoded = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
