@@ -1,4 +1,6 @@
-"""docs/configuration.md has every field of a configuration and its default, and tests set each."""
+"""docs/configuration.md is made from the classes and has every field of a configuration and its
+default, and tests set each.
+"""
 
 import inspect
 import re
@@ -14,6 +16,7 @@ import yaml
 
 from infuse.serving import config
 from infuse.serving.control import model_config
+from infuse.serving.engine.configuration_page import page
 from infuse.serving.engine.pipelines import audio, images, scores, text
 from infuse.serving.engine.pipelines.steps import Options
 
@@ -63,6 +66,19 @@ def corpus() -> str:
     """The text of all tests but this one."""
     paths = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
     return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def test_the_page_is_made_from_the_classes() -> None:
+    module = "infuse.serving.engine.configuration_page"
+    assert page() == PAGE, f"run python -m {module} docs/configuration.md"
+
+
+def test_a_field_without_a_meaning_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, text = inspect.getsource, '"""Connections at once."""'
+    assert text in source(config.Limits)
+    monkeypatch.setattr(inspect, "getsource", lambda kind: source(kind).replace(text, ""))
+    with pytest.raises(KeyError, match="connections"):
+        page()
 
 
 def test_the_page_has_every_class_and_no_other() -> None:

@@ -26,146 +26,189 @@ class Config(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tr
 
 
 class Tls(Config, frozen=True, kw_only=True):
-    """Certificates in PEM files. With `client_ca`, callers must show a certificate that it signed
-    (mutual TLS).
-    """
+    """PEM files, read again when they change."""
 
     certificate: Path
+    """Its certificates, as a chain."""
     key: Path
+    """The key of the certificate."""
     client_ca: Path | None = None
+    """Callers must show a certificate that it signed."""
 
 
 class Listener(Config, frozen=True, kw_only=True):
-    """An address that is listened on; port 0 takes a free one."""
+    """An address that is listened on."""
 
     enabled: bool = True
+    """Whether it listens."""
     host: str = "127.0.0.1"
+    """The address."""
     port: Port = 0
+    """0 takes a free one."""
     tls: Tls | None = None
+    """Certificates; without them, plain text."""
 
 
 class Token(Config, frozen=True, kw_only=True):
-    """A bearer token by the SHA-256 of its text, and what it may do. `models` it is limited to
-    (empty: all).
-    """
+    """A bearer token, by the SHA-256 of its text; `infuse serve --make-token` prints one."""
 
     sha256: str
+    """The SHA-256 of the token's text."""
     role: Literal["infer", "admin"]
+    """What it may do: `infer`, or `admin`, all."""
     name: str = ""
+    """What logs call it."""
     models: tuple[str, ...] = ()
+    """The only models that it is for; none: all."""
 
 
 class Security(Config, frozen=True, kw_only=True):
-    """Who may call. Without tokens, everybody who reaches a port may; then open no port to others.
-
-    `admin_on_data_port`: loading, unloading and rollouts are answered on the data ports too, for an
-    admin's token (or anybody, if there are no tokens). `compiled_folders`: repositories from which
-    compiled models, which are native code, are loaded; others are refused. `hosts`: names, other
-    than addresses and names of the local network, by which browsers may call the admin port without
-    a token. `insecure`: ports may be open to other machines although nobody is asked for a token or
-    a certificate.
+    """Who may call. Without tokens, everybody who reaches a port may; then open no port to
+    others.
     """
 
     tokens: tuple[Token, ...] = ()
+    """Tokens that callers may show."""
     admin_on_data_port: bool = False
+    """Loading, unloading and rollouts are answered on the data ports as well."""
     compiled_folders: tuple[Path, ...] = ()
+    """Repositories from which compiled models, which are native code, are loaded."""
     hosts: tuple[str, ...] = ()
+    """Names, besides addresses and local names, by which browsers may call the admin port without a
+    token.
+    """
     insecure: bool = False
+    """Ports may be open to other machines although nobody is asked for a token or a certificate."""
 
 
 class Limits(Config, frozen=True, kw_only=True):
-    """What a caller may ask of the server at most."""
+    """What a caller may ask of the server at most; beyond that, callers are refused."""
 
     request_bytes: Positive = 64 << 20
-    requests_per_second: Seconds = 0  # per token, or per address without tokens; 0: no limit
+    """Bytes of a message, also after decompression."""
+    requests_per_second: Seconds = 0
+    """Requests of a token, or of an address without tokens; 0: no limit."""
     burst: Positive = 100
+    """Requests at once, before `requests_per_second` counts."""
     connections: Positive = 1024
+    """Connections at once."""
     header_seconds: Seconds = 10
+    """Time until a request's head is there."""
     body_seconds: Seconds = 60
+    """Time until its body is there."""
     idle_seconds: Seconds = 75
-    grpc_connection_seconds: Seconds = (
-        0  # the calls of an older connection get `request_seconds` to end; 0: no limit
-    )
-    model_bytes: Natural = 0  # of one model's files; 0: no limit
-    request_seconds: Seconds = 300  # the longest timeout that a request gets
+    """How long a connection without requests stays open."""
+    grpc_connection_seconds: Seconds = 0
+    """How long a connection stays open; its calls get `request_seconds` to end; 0: no limit."""
+    model_bytes: Natural = 0
+    """Bytes of one model's files; 0: no limit."""
+    request_seconds: Seconds = 300
+    """The longest timeout that a request gets; 0: no limit."""
 
 
 class Workers(Config, frozen=True, kw_only=True):
-    """Where models run. `process`: each version in worker processes; `inprocess`: in the server
-    itself.
-
-    `isolation`: `model`: a worker per replica; `packed`: one per group of cores, versions packed
-    into them by load and size. `cores`: how many there are for models (0: all this process may
-    use); `groups` of them (0: one per core); `memory_mb` of all (0: what the machine has).
-    `rebalance_seconds`: how often replicas are moved between groups when the measured load calls
-    for it (0: never). Starting a worker takes at most `start_seconds`, and a run while warming up
-    half of that. Compiling a version takes at most `build_seconds`, and `build_memory_mb` in each
-    of its processes (0: half of what the machine has). Where messages follow each other within
-    `awake_ms`, server and workers wait for them without sleeping (0: never). `max_replicas`: what a
-    model's `replicas` may be at most (0: four for each processor, at least eight);
-    `max_all_replicas`: how many all models may have together (0: 64 for each processor, at least
-    256).
-    """
+    """Where models run, and what they may take."""
 
     mode: Literal["process", "inprocess"] = "process"
+    """`process`: each version in workers; `inprocess`: in the server itself."""
     isolation: Literal["model", "packed"] = "model"
+    """`model`: a worker for each replica; `packed`: one for each group of cores, replicas packed
+    into them.
+    """
     cores: Natural = 0
+    """Cores for models; 0: all that the process may use."""
     groups: Natural = 0
+    """Groups of cores, with `packed`; 0: one for each core."""
     memory_mb: Natural = 0
+    """Memory of all models; 0: what the machine or control group has."""
     rebalance_seconds: Seconds = 30
+    """Time between looks at whether replicas should move, with `packed`; 0: never."""
     start_seconds: Seconds = 120
+    """Time that a worker may take to start; a run while warming up, half of that."""
     build_seconds: Seconds = 900
+    """Time that compiling a version may take."""
     build_memory_mb: Natural = 0
+    """Memory of each compiling process; 0: half of what the machine or control group has."""
     max_replicas: Natural = 0
+    """The most `replicas` of a model; 0: four for each processor, at least eight."""
     max_all_replicas: Natural = 0
+    """The most replicas of all models; 0: 64 for each processor, at least 256."""
     retries: Natural = 1
+    """How often a request is run again whose worker was lost."""
     awake_ms: Seconds = 1.0
+    """Time within which messages must follow each other for server and workers not to sleep
+    between; 0: they always do.
+    """
 
 
 class Telemetry(Config, frozen=True, kw_only=True):
-    """Logs as JSON lines, traces to an OTLP endpoint (`http://host:4317`; `console` prints
-    them).
-    """
+    """Logs and traces."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged: `debug`, `info`, `warning`, `error`."""
     log_format: Literal["text", "json"] = "text"
+    """`text`, or `json`, one object a line."""
     access_log: bool = False
+    """A line for each request."""
     traces: str = ""
+    """An OTLP endpoint over gRPC (`http://host:4317`), or `console`; without it, none."""
     trace_share: Share = 1.0
+    """Share of requests without a traceparent that are traced."""
 
 
 class ServerConfig(Config, frozen=True, kw_only=True):
-    """All of a server.
-
-    `repository`: a folder, or `s3://bucket/prefix`. `control`: `poll` looks for changes every
-    `poll_seconds`; `explicit` loads what is asked for, and `models` at the start; `none` loads all
-    once. `strict_readiness`: ready only while all models that are to be loaded serve and the
-    repository can be read; otherwise once each was tried, and while those that served do.
-    `cache_bytes`: what copies of models may take on disk before those go that were used longest
-    ago; those that are loaded stay (0: no limit). `state`: the file of what operators and rollouts
-    have set (by default, one for each repository in the cache); one server at a time owns it.
-    `model_defaults` stands for the config of models that have no field of their own.
-    """
+    """All of a server: the file of `--config`."""
 
     repository: str = ""
+    """A folder, or `s3://bucket/prefix`."""
     store_options: Mapping[str, str] = {}
+    """Options of the object store: `endpoint`, `region`, `access_key_id`, `secret_access_key`,
+    `allow_http`.
+    """
     cache: Path | None = None
+    """Folder of copies, compiled models and state; without it `serving` in `$INFUSE_CACHE`, or in
+    the user's cache.
+    """
     cache_bytes: Natural = 20 << 30
+    """Bytes of copies on disk, above which those go that were used longest ago; what is loaded
+    stays; 0: no limit.
+    """
     state: Path | None = None
+    """The file of what operators and rollouts have set; one server at a time owns it; without it,
+    one for each repository in the cache.
+    """
     control: Literal["poll", "explicit", "none"] = "poll"
+    """`poll`: look for changes; `explicit`: load `models`, and what is asked for; `none`: load all
+    once.
+    """
     poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    """Time between two looks at the repository."""
     models: tuple[str, ...] = ()
+    """Models that are loaded at the start, with `explicit`."""
     strict_readiness: bool = False
+    """Ready only while all models that are to be loaded serve and the repository can be read;
+    otherwise once each was tried, and while those that served do.
+    """
     parallel_loads: Positive = 2
+    """Versions that are built and started at the same time."""
     exit_seconds: Seconds = 30
+    """Time that requests under way get when the server ends."""
     http: Listener = Listener(port=8000)
+    """Where callers reach HTTP, by default port 8000."""
     grpc: Listener = Listener(port=8001)
+    """Where callers reach gRPC, by default port 8001."""
     admin: Listener = Listener(port=8002)
+    """Where changes, metrics and console are, by default port 8002."""
     security: Security = Security()
+    """Who may call."""
     limits: Limits = Limits()
+    """What callers may ask."""
     workers: Workers = Workers()
+    """Where models run."""
     telemetry: Telemetry = Telemetry()
+    """Logs and traces."""
     model_defaults: Mapping[str, Any] = {}
+    """Fields of `ModelConfig` for models that do not say otherwise."""
 
     @property
     def cache_folder(self) -> Path:

@@ -24,20 +24,22 @@ _HIGHEST: Final = 768_000
 
 
 class AudioOptions(Options, frozen=True):
-    """`rate`: samples a second of the result; without it, sounds keep theirs. `mono`: channels are
-    averaged.
-
-    `formats` that are taken besides WAV. `samples`: the length of the result, 0 for that of the
-    longest sound; shorter ones are filled with zeros, longer ones cut. `max_seconds` and
-    `max_channels` of a sound, before it is decoded.
-    """
+    """How sounds are decoded."""
 
     rate: _Rate | None = None
+    """Samples a second of the result; without it, sounds keep theirs."""
     mono: bool = True
+    """Whether channels are averaged."""
     formats: tuple[Literal["wav", "flac", "ogg", "mp3"], ...] = ("wav",)
+    """Formats that are taken: `wav`, and `flac`, `ogg`, `mp3` by `soundfile`."""
     samples: Natural = 0
+    """Length of the result; shorter sounds are filled with zeros, longer ones cut; 0: as the
+    longest.
+    """
     max_seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    """Length that a sound may have, before it is decoded."""
     max_channels: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
+    """Channels that a sound may have, likewise."""
 
 
 class DecodeAudio(Builtin[AudioOptions]):

@@ -39,32 +39,40 @@ _Placement = tuple[float, float, int, int]
 
 
 class ImageOptions(Options, frozen=True):
-    """`size`: of the result, one number or (height, width); without it, images keep theirs and must
-    have the same.
-
-    `resize`: `crop` makes the shorter side as long as `shortest` (without it: just long enough) and
-    cuts out the middle; `stretch` ignores the image's proportions; `letterbox` keeps them and fills
-    the rest with `fill`. `interpolation` is antialiased where it makes images smaller. `colour`:
-    order of the channels. Values are (v · scale - mean) / std per channel; `scale` is 1/255 for
-    floats if it is left out, and UINT8 has none of the three. `orient`: turn the image as its EXIF
-    data say. `max_pixels` of an image, before it is decoded.
-    """
+    """How images are decoded, and brought to one size."""
 
     size: Positive | tuple[Positive, ...] | None = None
+    """Size of the result, one number or height and width; without it, images keep theirs, which
+    must be equal.
+    """
     resize: Literal["crop", "stretch", "letterbox"] = "crop"
+    """`crop`: the shorter side as long as `shortest`, the middle is cut out; `stretch`;
+    `letterbox`: the rest is filled.
+    """
     shortest: Positive | None = None
+    """Length of the shorter side with `crop`; without it, just long enough."""
     interpolation: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = (
         "bilinear"
     )
+    """How pixels are interpolated; antialiased where images get smaller."""
     colour: Literal["rgb", "bgr", "gray"] = "rgb"
+    """Channels, in their order."""
     scale: float | None = None
+    """Values are (v · scale − mean) / std; without it 1/255, and none for `UINT8`."""
     mean: float | tuple[float, ...] = 0.0
+    """See `scale`: one number, or one for each channel."""
     std: float | tuple[float, ...] = 1.0
+    """See `scale`: one number, or one for each channel."""
     layout: Literal["NCHW", "NHWC"] = "NCHW"
+    """Order of the axes."""
     dtype: Literal["FP32", "FP16", "UINT8"] = "FP32"
+    """Element type of the result."""
     fill: _Byte = 0
+    """Byte that `letterbox` fills the rest with."""
     orient: bool = True
+    """Whether images are turned as their EXIF data say."""
     max_pixels: Positive = 64_000_000
+    """Pixels that an image may have, before it is decoded."""
 
 
 class DecodeImage(Builtin[ImageOptions]):

@@ -16,12 +16,12 @@ from infuse.serving.engine.pipelines.steps import Builtin, Options, Place, objec
 
 
 class SoftmaxOptions(Options, frozen=True):
-    """`axis` along which the probabilities sum to one; scores are divided by `temperature` (greater
-    than 0).
-    """
+    """How scores become probabilities."""
 
     axis: int = -1
+    """The axis along which probabilities sum to one."""
     temperature: float = 1.0
+    """What scores are divided by; greater than 0."""
 
 
 class Softmax(Builtin[SoftmaxOptions]):
@@ -56,13 +56,14 @@ class Softmax(Builtin[SoftmaxOptions]):
 
 
 class LabelOptions(Options, frozen=True):
-    """The best `k` classes (or all, if there are fewer); `labels` is a file with one name a line,
-    in the order of the classes; `separator` stands between a name and its score.
-    """
+    """How the best classes are named."""
 
     k: Positive = 5
+    """How many of the best classes, or all where there are fewer."""
     labels: str = "labels.txt"
+    """A file in the model's folder with one name a line, in the order of the classes."""
     separator: str = ":"
+    """What stands between a name and its score."""
 
 
 class TopkLabels(Builtin[LabelOptions]):
@@ -114,12 +115,12 @@ class TopkLabels(Builtin[LabelOptions]):
 
 
 class PoolOptions(Options, frozen=True):
-    """`mode`: the mean of the embeddings, the largest of each element, or the first embedding
-    (`cls`). `normalise`: to a length of one.
-    """
+    """How embeddings of tokens become one."""
 
     mode: Literal["mean", "max", "cls"] = "mean"
+    """`mean`; `max`: the largest of each element; `cls`: the first embedding."""
     normalise: bool = True
+    """Whether the result is scaled to a length of one."""
 
 
 class MeanPool(Builtin[PoolOptions]):

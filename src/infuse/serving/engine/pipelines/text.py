@@ -35,26 +35,32 @@ _ROWS: Final = (
 
 
 class TokenizeOptions(Options, frozen=True):
-    """`tokenizer`: the file of the `tokenizers` library in the model's folder.
-
-    `max_length`: tokens of a row; longer ones are cut by `truncation` from the longer, the first or
-    the second text of a pair, on the side `truncation_side`, or refused (`none`). `padding`: up to
-    the longest row, to `max_length`, or not at all (rows must then be equally long); on the side
-    `padding_side`, to a multiple of `multiple`. `pad_token` is taken from the tokenizer's files if
-    it is left out. `special_tokens`: add those that frame a text. `max_bytes` of a text.
-    """
+    """How texts are cut into tokens."""
 
     tokenizer: str = "tokenizer.json"
+    """A file of the `tokenizers` library in the model's folder."""
     max_length: Positive | None = None
+    """Tokens of a row at most; without it, there is no limit."""
     truncation: Literal["longest_first", "only_first", "only_second", "none"] = "longest_first"
+    """Which text of a pair is cut; `none`: longer texts are refused."""
     truncation_side: Literal["left", "right"] = "right"
+    """The side of a text that is cut."""
     padding: Literal["longest", "max_length", "none"] = "longest"
+    """Rows are filled up to the longest, to `max_length`, or not at all: then they are equally
+    long.
+    """
     padding_side: Literal["left", "right"] = "right"
+    """The side of a row that is filled up."""
     multiple: Positive = 1
+    """Rows are filled up to a multiple of it."""
     pad_token: str = ""
+    """What rows are filled with; without it, the tokenizer's."""
     special_tokens: bool = True
+    """Whether tokens that frame a text are added."""
     dtype: Literal["INT64", "INT32"] = "INT64"
+    """Element type of the result."""
     max_bytes: Positive = 1 << 20
+    """Bytes that a text may have."""
 
 
 class Tokenize(Builtin[TokenizeOptions]):
@@ -125,12 +131,12 @@ class Tokenize(Builtin[TokenizeOptions]):
 
 
 class DetokenizeOptions(Options, frozen=True):
-    """`tokenizer`: its file in the model's folder. `skip_special_tokens`: leave out those that
-    frame a text.
-    """
+    """How tokens become texts."""
 
     tokenizer: str = "tokenizer.json"
+    """A file of the `tokenizers` library in the model's folder."""
     skip_special_tokens: bool = True
+    """Whether tokens that frame a text are left out."""
 
 
 class Detokenize(Builtin[DetokenizeOptions]):
