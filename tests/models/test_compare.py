@@ -20,7 +20,6 @@ from infuse.data.metrics import signal_to_noise
 from infuse.errors import InputError, OptionError
 from infuse.ir.parser import parse
 from tests.cli_tools import Cli, small_network
-from tests.former import formerly
 
 pytestmark = pytest.mark.row("A2")
 DATA = Path(__file__).parent / "data"
@@ -29,7 +28,6 @@ QUICK: dict[str, Any] = {
     "turns": infuse.Turns(rounds=1, seconds=0.0),
     "options": infuse.CompileOptions(threads=1),
 }
-FORMER: dict[str, Any] = {"rounds": 1, "seconds": 0.0, "threads": 1, "layers": False}
 COARSE = "stem.1.0.weight"
 """Weights of the convolution that is rounded to few bits."""
 
@@ -258,41 +256,49 @@ X = np.ones((2, 3), np.float32)
 
 
 @pytest.mark.parametrize(
-    ("b", "options", "said"),
+    ("b", "data", "said"),
     [
-        (plain, {"data": {"z": X}}, "'z' not known"),
-        (plain, {"data": {}}, "'x' missing"),
-        (plain, {"data": []}, "no examples"),
-        (plain, {"data": {"x": X.astype(np.float64)}}, "float32, found float64"),
-        (plain, {"data": {"x": X[:, :2]}}, "3"),
-        (plain, {"data": {"x": X}, "labels": [1]}, "1 labels for 2 examples"),
-        (plain, {"labels": [1, 0]}, "labels belong to data"),
-        (plain, {"metric": "top1"}, "top1 needs labels"),
-        (plain, {"metric": "best"}, "no metric 'best'"),
-        (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
-        (plain, {"data": {"x": X}, "batch": 0}, "batch is 0"),
-        (plain, {"batch": 2}, "a batch cuts data"),
-        (plain, {"rounds": 0}, "rounds is 0"),
-        (plain, {"seconds": -1.0}, "seconds is -1.0"),
-        (plain, {"set_dims": {"m": 2}}, "no dynamic axis 'm'"),
-        (lambda: plain(size="4"), {"data": {"x": X}, "batch": 2}, "takes 4 rows a run"),
-        (lambda: plain(size="4"), {"data": {"x": X}}, "must be 4"),
-        (lambda: parse(BYTES), {}, "float32[n, 3] in A and uint8[n, 3] in B"),
-        (lambda: parse(TWO.replace("n, 3", "n, 5")), {}, "float32[n, 5] in B"),
+        (plain, {"z": X}, "'z' not known"),
+        (plain, {}, "'x' missing"),
+        (plain, [], "no examples"),
+        (plain, {"x": X.astype(np.float64)}, "float32, found float64"),
+        (plain, {"x": X[:, :2]}, "3"),
+        (plain, infuse.Examples({"x": X}, [1]), "1 labels for 2 examples"),
+        (plain, infuse.Examples(labels=[1, 0]), "labels belong to data"),
+        (plain, infuse.Examples(metric="top1"), "top1 needs labels"),
+        (plain, infuse.Examples(metric="best"), "no metric 'best'"),
+        (plain, infuse.Examples({"x": X}, [0, 9]), "beyond the 3 classes"),
+        (plain, infuse.Examples(batch=2), "a batch cuts data"),
+        (plain, infuse.Examples(dims={"m": 2}), "no dynamic axis 'm'"),
+        (lambda: plain(size="4"), infuse.Examples({"x": X}, batch=2), "takes 4 rows a run"),
+        (lambda: plain(size="4"), {"x": X}, "must be 4"),
+        (lambda: parse(BYTES), None, "float32[n, 3] in A and uint8[n, 3] in B"),
+        (lambda: parse(TWO.replace("n, 3", "n, 5")), None, "float32[n, 5] in B"),
         (
             lambda: parse(TWO.replace("(%x:", "(%w: float32[1], %x:")),
-            {},
+            None,
             "only model B has the input 'w'",
         ),
-        (lambda: parse(TWO.replace("y =", "u =")), {}, "no output in common: 'y'; 'u', 'z'"),
+        (lambda: parse(TWO.replace("y =", "u =")), None, "no output in common: 'y'; 'u', 'z'"),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    b: Callable[[], Any], options: dict[str, Any], said: str
-) -> None:
+def test_what_does_not_fit_is_refused(b: Callable[[], Any], data: Any, said: str) -> None:
     with pytest.raises((InputError, OptionError)) as error:
-        formerly(infuse.compare, plain(), b(), **{**FORMER, **options})
+        infuse.compare(plain(), b(), data, layers=False, **QUICK)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: infuse.Examples({"x": X}, batch=0), "batch is 0"),
+        (lambda: infuse.Turns(rounds=0), "rounds is 0"),
+        (lambda: infuse.Turns(seconds=-1.0), "seconds is -1.0"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        make()
 
 
 def test_outputs_of_other_shapes_cannot_be_compared() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from infuse.errors import ContractError, InfuseError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.compression_networks import CLASSES, image_network, images, rows, text_network
-from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1", "Z2")]
@@ -33,10 +33,18 @@ def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Memory, "write", lambda self, content: None)
 
 
-def compress(graph: Graph, method: str = "int8", **options: Any) -> Graph:
+def compress(
+    graph: Graph,
+    method: Any = "int8",
+    data: Any = None,
+    max_drop: Any = None,
+    **options: Any,
+) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    settings = {"allow_slower": True, "threads": 1} | options
-    return formerly(infuse.compress, graph, method, **settings)
+    own = infuse.CompressOptions(**{"allow_slower": True, "threads": 1} | options)
+    return infuse.compress(
+        graph, method, data=data, contract=infuse.Contract(max_drop), options=own
+    )
 
 
 def answers(graph: Graph, data: dict[str, np.ndarray]) -> np.ndarray:
@@ -107,7 +115,7 @@ def labelled(graph: Graph, data: dict[str, np.ndarray]) -> np.ndarray:
 
 def test_a_contract_that_holds_compresses_everything(rng: np.random.Generator) -> None:
     graph, data = image_network(rng), images(rng)
-    result = compress(graph, data=data, labels=labelled(graph, data), max_drop="20%")
+    result = compress(graph, data=infuse.Examples(data, labelled(graph, data)), max_drop="20%")
     report = result.compression
     assert report.reference == 1
     assert report.is_met
@@ -136,7 +144,7 @@ def test_layers_that_change_most_stay_in_float32(rng: np.random.Generator) -> No
     exact = answers(graph, data)
     everything = compress(graph, data=data)
     limit = signal_to_noise(answers(everything, data), exact) + 1
-    result = compress(graph, data=data, labels=exact, metric=Flawed(limit), max_drop=0.5)
+    result = compress(graph, data=infuse.Examples(data, exact, Flawed(limit)), max_drop=0.5)
     report = result.compression
     floats = [layer for layer in report.layers if layer.form == "float32"]
     assert 0 < len(floats) < 4
@@ -190,7 +198,7 @@ def test_each_layer_gets_one_of_several_methods(rng: np.random.Generator) -> Non
     result = compress(graph, methods, data=data)
     assert {layer.form for layer in result.compression.layers} == {"int4 weights"}
     limit = signal_to_noise(answers(result, data), exact) + 2
-    mixed = compress(graph, methods, data=data, labels=exact, metric=Flawed(limit), max_drop=0.5)
+    mixed = compress(graph, methods, infuse.Examples(data, exact, Flawed(limit)), 0.5)
     report = mixed.compression
     assert report.is_met
     assert {layer.form for layer in report.layers} == {"int4 weights", "int8 dynamic"}
@@ -212,7 +220,7 @@ def test_a_contract_that_cannot_be_met_is_refused(rng: np.random.Generator) -> N
     graph, data = image_network(rng), images(rng)
     exact = answers(graph, data)
     with pytest.raises(ContractError, match=r"falls by more than 0\.5") as error:
-        compress(graph, data=data, labels=exact, metric=Flawed(200), max_drop=0.5)
+        compress(graph, "int8", infuse.Examples(data, exact, Flawed(200)), 0.5)
     assert error.value.report.layers != []
     assert isinstance(error.value.best, Graph)
 
@@ -232,16 +240,16 @@ def test_a_second_call_goes_on_where_the_first_ended(
     monkeypatch.setattr(Memory, "load", load)
     graph, data = text_network(rng), rows(rng)
     labels = labelled(graph, data)
-    first = compress(graph, data=data, labels=labels, max_drop="30%").compression
+    first = compress(graph, "int8", infuse.Examples(data, labels), "30%").compression
     stored = []
     monkeypatch.setattr(Memory, "put", lambda self, key, value: stored.append(key))
-    second = compress(graph, data=data, labels=labels, max_drop="30%").compression
+    second = compress(graph, "int8", infuse.Examples(data, labels), "30%").compression
     assert stored == []
     assert second.score == first.score
     assert second.validations == 1
     assert [each.score for each in second.tried] == [each.score for each in first.tried]
     assert all(each.seconds for each in second.tried)
-    other = compress(graph, data=data, labels=(labels + 1) % CLASSES).compression
+    other = compress(graph, data=infuse.Examples(data, (labels + 1) % CLASSES)).compression
     assert stored
     assert other.score != first.score
 
@@ -322,36 +330,36 @@ def test_what_is_no_faster_as_a_whole_stays_as_it_was(
 # -- what is refused -------------------------------------------------------------------------------
 
 
+def ones(count: int) -> dict[str, np.ndarray]:
+    return {"x": np.ones((count, 64), np.float32)}
+
+
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("request_of", "said"),
     [
-        ({"method": "int1"}, "no method 'int1'"),
-        ({}, "needs data"),
-        ({"data": {"y": np.zeros((2, 64), np.float32)}}, "'y' not known"),
-        ({"data": {"x": np.zeros((2, 63), np.float32)}}, "a size of input 'x'"),
-        ({"data": {"x": np.zeros((0, 64), np.float32)}}, "no examples"),
-        ({"data": {"x": np.zeros((2, 64))}}, "takes float32"),
-        ({"data": {"x": np.ones((2, 64), np.float32)}, "labels": [0]}, "1 labels for 2"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "labels": [9]}, "label 9 is beyond"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "metric": "top1"}, "needs labels"),
-        (
-            {"data": {"x": np.ones((1, 64), np.float32)}, "labels": [0], "metric": "cosine"},
-            "no use for labels",
-        ),
-        ({"method": "int4", "max_drop": "1%"}, "needs data to measure"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "max_drop": "-1"}, "bounds nothing"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "calibrator": "guess"}, "no calibrator"),
-        (
-            {"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0},
-            "minutes is 0",
-        ),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "batch is 0"),
+        (lambda: ("int1",), "no method 'int1'"),
+        (lambda: ("int8",), "needs data"),
+        (lambda: ("int8", {"y": np.zeros((2, 64), np.float32)}), "'y' not known"),
+        (lambda: ("int8", {"x": np.zeros((2, 63), np.float32)}), "a size of input 'x'"),
+        (lambda: ("int8", {"x": np.zeros((0, 64), np.float32)}), "no examples"),
+        (lambda: ("int8", {"x": np.zeros((2, 64))}), "takes float32"),
+        (lambda: ("int8", infuse.Examples(ones(2), [0])), "1 labels for 2"),
+        (lambda: ("int8", infuse.Examples(ones(1), [9])), "label 9 is beyond"),
+        (lambda: ("int8", infuse.Examples(ones(1), metric="top1")), "needs labels"),
+        (lambda: ("int8", infuse.Examples(ones(1), [0], "cosine")), "no use for labels"),
+        (lambda: ("int4", None, "1%"), "needs data to measure"),
+        (lambda: ("int8", ones(1), "-1"), "bounds nothing"),
+        (lambda: (infuse.Int8(calibrator="guess"), ones(1)), "no calibrator"),
+        (lambda: ("int8", ones(1), infuse.Contract(minutes=0)), "minutes is 0"),
+        (lambda: ("int8", infuse.Examples(ones(1), batch=0)), "batch is 0"),
     ],
 )
-def test_requests_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+def test_requests_that_mean_nothing_are_refused(
+    request_of: Callable[[], tuple[Any, ...]], said: str
+) -> None:
     graph = text_network(np.random.default_rng(0))
     with pytest.raises(InfuseError, match=said):
-        compress(graph, **{"method": "int8"} | options)
+        compress(graph, *request_of())
 
 
 def test_a_metric_that_raises_is_named(rng: np.random.Generator) -> None:
@@ -361,9 +369,9 @@ def test_a_metric_that_raises_is_named(rng: np.random.Generator) -> None:
         raise RuntimeError("no")
 
     with pytest.raises(InfuseError, match="the metric raised RuntimeError: no"):
-        compress(graph, data=data, labels=[0, 1], metric=broken)
+        compress(graph, data=infuse.Examples(data, [0, 1], broken))
     with pytest.raises(InfuseError, match="not a number"):
-        compress(graph, data=data, labels=[0, 1], metric=lambda *_: float("nan"))
+        compress(graph, data=infuse.Examples(data, [0, 1], lambda *_: float("nan")))
 
 
 def test_a_quantized_model_stays_as_it_is(rng: np.random.Generator) -> None:
@@ -372,12 +380,12 @@ def test_a_quantized_model_stays_as_it_is(rng: np.random.Generator) -> None:
     again = compress(small, data=data)
     assert {layer.form for layer in again.compression.layers} <= {"float32"}
     with pytest.raises(ContractError, match="no layer of the model can be compressed"):
-        compress(small, data=data, labels=labelled(small, data), max_drop="1%")
+        compress(small, "int8", infuse.Examples(data, labelled(small, data)), "1%")
 
 
 def test_symbolic_batches_run_in_the_size_that_is_asked_for(rng: np.random.Generator) -> None:
     graph, data = image_network(rng, "batch"), images(rng, 10)
-    result = compress(graph, data=data, batch=4)
+    result = compress(graph, data=infuse.Examples(data, batch=4))
     assert result.compression.examples == 3
     assert signal_to_noise(answers(result, data), answers(graph, data)) > 25
 
@@ -401,20 +409,24 @@ def wide_network(rng: np.random.Generator) -> tuple[Graph, dict[str, np.ndarray]
     return infuse.optimize(write.graph), {"x": data}
 
 
-@pytest.mark.parametrize(("method", "form"), [
-    ("sparse", "50% zero"), ("sparse-int8", "int8, 50% zero"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "form"),
+    [
+        (infuse.Sparse(sparsity="50%"), "50% zero"),
+        (infuse.SparseInt8(sparsity="50%"), "int8, 50% zero"),
+    ],
+)
 def test_sparse_weights_answer_as_the_interpreter_says(
-    method: str, form: str, rng: np.random.Generator
+    method: Any, form: str, rng: np.random.Generator
 ) -> None:
     graph, data = wide_network(rng)
-    result = compress(graph, method, data=data, sparsity="50%")
+    result = compress(graph, method, data=data)
     layers = result.compression.layers
     assert [layer.form for layer in layers] == [form] * 3
     assert any("fitted" in layer.calibrator for layer in layers)
     expected = np.concatenate([evaluate(result, f)["scores"] for f in feeds_of(graph, data)])
     exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
-    assert signal_to_noise(answers(result, data), expected) > (35 if "int8" in method else 100)
+    assert signal_to_noise(answers(result, data), expected) > (35 if "int8" in form else 100)
     assert signal_to_noise(expected, exact) > 3
 
 

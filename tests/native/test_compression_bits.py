@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from infuse import dtypes
 from infuse.compression.evaluation import Memory
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from tests.former import formerly
+from infuse.options import METHODS
+from infuse.options.compressing import Method, with_fields
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -47,10 +47,10 @@ def error(graph: Graph, exact: np.ndarray, tokens: np.ndarray) -> float:
     return float(np.linalg.norm(answers(graph, tokens) - exact) / np.linalg.norm(exact))
 
 
-def compress(method: str, tokens: np.ndarray, **options: Any) -> Graph:
-    data = {"x0": tokens[None]}
-    settings = {"data": data, "batch": 64, "allow_slower": True, "threads": 1}
-    return formerly(infuse.compress, language(), method, **settings, **options)
+def compress(method: str | Method, tokens: np.ndarray, level: str = "all") -> Graph:
+    data = infuse.Examples({"x0": tokens[None]}, batch=64)
+    options = infuse.CompressOptions(level=level, allow_slower=True, threads=1)
+    return infuse.compress(language(), method, data=data, options=options)
 
 
 def test_fewer_bits_are_smaller_and_lose_more(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_fewer_bits_are_smaller_and_lose_more(tmp_path: Path) -> None:
 def test_onnx_runtime_multiplies_the_same(method: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     tokens = np.random.default_rng(0).integers(0, WORDS, 64)
-    graph = compress(method, tokens, runtime="onnxruntime", level="basic")
+    graph = compress(METHODS[method](runtime="onnxruntime"), tokens, level="basic")
     assert sum(node.kind == "MatMulNBits" for node in graph.nodes) == 2
     infuse.save(graph, tmp_path / "small.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "small.onnx")
@@ -88,7 +88,7 @@ def test_rounded_activations_lose_less_than_weights_of_4_bits() -> None:
     tokens = np.random.default_rng(0).integers(0, WORDS, 64)
     exact = answers(language(), tokens)
     plain = compress("int4", tokens)
-    rounded = compress("int4", tokens, rounded_activations=True)
+    rounded = compress(infuse.Int4(rounded_activations=True), tokens)
     assert {n.op.attributes()["accuracy_level"] for n in rounded.nodes if n.op.domain} == {4}
     change = np.linalg.norm(answers(rounded, tokens) - answers(plain, tokens))
     # Integers of 8 bits in blocks of 64: an error of a part in some hundreds.
@@ -99,6 +99,6 @@ def test_rounded_activations_lose_less_than_weights_of_4_bits() -> None:
 def test_options_of_few_bits_need_such_weights() -> None:
     for options in ({"runtime": "onnxruntime"}, {"rounded_activations": True}):
         with pytest.raises(OptionError, match="means nothing for int8-weights"):
-            formerly(infuse.compress, language(), "int8-weights", **options)
+            with_fields("int8-weights", None, options)
     with pytest.raises(OptionError, match="no runtime 'tvm'"):
         infuse.compress(language(), infuse.Int4(runtime="tvm"))

@@ -16,7 +16,6 @@ from infuse.data.dataset import feeds_of
 from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
-from tests.former import formerly
 from tests.native.builder import Builder
 from tests.native.ort_fixtures import onnxruntime, quiet
 
@@ -53,10 +52,14 @@ def data_of(rng: np.random.Generator, count: int = 8) -> dict[str, np.ndarray]:
     return {"x": rng.standard_normal((count, STEPS, 1, WIDTH)).astype(np.float32)}
 
 
-def compress(graph: Graph, method: str = "int8", **options: Any) -> Graph:
+def compress(
+    graph: Graph, method: Any, data: Any = None, max_drop: Any = None, **options: Any
+) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    settings = {"allow_slower": True, "threads": 1} | options
-    return formerly(infuse.compress, graph, method, **settings)
+    own = infuse.CompressOptions(**{"allow_slower": True, "threads": 1} | options)
+    return infuse.compress(
+        graph, method, data=data, contract=infuse.Contract(max_drop), options=own
+    )
 
 
 def answers(graph: Graph, runs: list[dict[str, Any]]) -> np.ndarray:
@@ -98,7 +101,7 @@ def test_onnxruntime_reads_them(tmp_path: Path, rng: np.random.Generator) -> Non
 
 def test_a_contract_looks_at_recurrent_layers_alone(rng: np.random.Generator) -> None:
     graph, data = network(), data_of(rng)
-    report = compress(graph, ["int8-weights", "int8-dynamic"], data=data, max_drop=0.01).compression
+    report = compress(graph, ["int8-weights", "int8-dynamic"], data, 0.01).compression
     assert report.is_met
     changes = {each.operator: each.sensitivity for each in report.layers}
     assert changes["LSTM"] is not None

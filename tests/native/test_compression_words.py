@@ -19,7 +19,6 @@ from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.compression_networks import image_network, images
-from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -36,10 +35,18 @@ def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Memory, "write", lambda self, content: None)
 
 
-def compress(graph: Graph, method: str | list[str] = METHOD, **options: Any) -> Graph:
+def compress(
+    graph: Graph,
+    method: Any = METHOD,
+    data: Any = None,
+    max_drop: Any = None,
+    **options: Any,
+) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    settings = {"allow_slower": True, "threads": 1} | options
-    return formerly(infuse.compress, graph, method, **settings)
+    own = infuse.CompressOptions(**{"allow_slower": True, "threads": 1} | options)
+    return infuse.compress(
+        graph, method, data=data, contract=infuse.Contract(max_drop), options=own
+    )
 
 
 def answers(graph: Graph, data: dict[str, Array]) -> Array:
@@ -111,13 +118,13 @@ def mean_cosine(outputs: list[dict[str, Array]], labels: Array) -> float:
 
 def test_a_contract_that_8_bits_break_holds_with_16(rng: np.random.Generator) -> None:
     graph, data = spread_network(rng)
-    contract = {
-        "data": data, "labels": interpreted(graph, data).astype(np.float64),
-        "metric": mean_cosine, "max_drop": 0.02, "bias_correction": False,
-    }  # fmt: skip
+    exact = interpreted(graph, data).astype(np.float64)
+    asked = infuse.Examples(data, exact, mean_cosine), 0.02
+    bytes_alone = infuse.Int8(bias_correction=False)
     with pytest.raises(ContractError, match="falls by more than"):
-        compress(graph, "int8", **contract)
-    report = compress(graph, ["int8", METHOD], **contract).compression
+        compress(graph, bytes_alone, *asked)
+    words = infuse.Int16Activations(bias_correction=False)
+    report = compress(graph, [bytes_alone, words], *asked).compression
     assert report.is_met
     assert [layer.form for layer in report.layers] == [FORM] * 2
     assert report.score > 0.98
@@ -150,4 +157,4 @@ def test_ranges_need_data(rng: np.random.Generator) -> None:
     with pytest.raises(OptionError, match="needs data"):
         compress(image_network(rng))
     with pytest.raises(OptionError, match="cannot be tuned"):
-        compress(image_network(rng), data=images(rng), tune_epochs=1)
+        infuse.compress(image_network(rng), METHOD, data=images(rng), tune=infuse.Tune(epochs=1))

@@ -25,7 +25,6 @@ from infuse.ir.clone import clone, clone_exposing
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.training import SGD, build_step
-from tests.former import formerly
 from tests.native.test_pruning import examples, rows_network
 from tests.native.test_recovery import nearly_of_low_rank
 from tests.pruning_networks import NETWORKS, Network, feeds_for
@@ -230,18 +229,14 @@ def test_tuning_draws_values_to_the_original() -> None:
     assert tuned_error(3.0) < 0.5 * tuned_error(0.0)
 
 
-def by_features(graph: Graph, method: Any, **how: Any) -> CompressionReport:
+def by_features(graph: Graph, methods: Any, epochs: int) -> CompressionReport:
     """The report of a graph that was compressed and tuned by features."""
-    report = formerly(
-        infuse.compress,
+    report = infuse.compress(
         graph,
-        method,
-        tune_features=1.0,
-        data=examples(),
-        threads=1,
-        batch=16,
-        allow_slower=True,
-        **how,
+        methods,
+        data=infuse.Examples(examples(), batch=16),
+        tune=infuse.Tune(epochs=epochs, features=1.0),
+        options=infuse.CompressOptions(allow_slower=True, threads=1),
     ).compression
     assert report is not None
     return report
@@ -249,13 +244,8 @@ def by_features(graph: Graph, method: Any, **how: Any) -> CompressionReport:
 
 @pytest.mark.parametrize("method", [None, "int8"])
 def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
-    report = by_features(
-        rows_network(),
-        method,
-        prune="60%",
-        prune_rounds=2,
-        tune_epochs=4,
-    )
+    methods = [infuse.Prune("60%", rounds=2), *([method] if method else [])]
+    report = by_features(rows_network(), methods, 4)
     assert [len(each["features"]) for each in report.pruning.rounds] == [2, 2]
     assert all(group.after < group.before for group in report.pruning.groups)
     if method:
@@ -265,7 +255,7 @@ def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
 
 @pytest.mark.parametrize("method", [infuse.Sparse(sparsity="60%"), "int8"])
 def test_other_methods_are_tuned_by_features(method: Any) -> None:
-    report = by_features(nearly_of_low_rank(), method, tune_epochs=2)
+    report = by_features(nearly_of_low_rank(), method, 2)
     (note,) = (note for note in report.notes if note.startswith("tuned"))
     assert "drawn to the original's values of" in note
 
@@ -294,14 +284,14 @@ def test_a_model_without_such_values_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("fields", "what"),
     [
-        ({"prune": "50%", "tune_features": 1.0}, "nothing is tuned"),
-        ({"prune": "50%", "tune_epochs": 1, "tune_features": -1.0}, "features is -1"),
-        ({"tune_epochs": 1, "tune_features": float("nan")}, "features is nan"),
-        ({"tune_epochs": 1, "tune_features": float("inf")}, "features is inf"),
+        ({"features": 1.0}, "nothing is tuned"),
+        ({"epochs": 1, "features": -1.0}, "features is -1"),
+        ({"epochs": 1, "features": float("nan")}, "features is nan"),
+        ({"epochs": 1, "features": float("inf")}, "features is inf"),
     ],
 )
-def test_weights_that_mean_nothing_are_refused(options: dict[str, Any], what: str) -> None:
+def test_weights_that_mean_nothing_are_refused(fields: dict[str, Any], what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        formerly(infuse.compress, rows_network(), data=examples(20), threads=1, **options)
+        infuse.Tune(**fields)

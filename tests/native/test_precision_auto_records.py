@@ -24,7 +24,6 @@ from infuse.options import CompileOptions
 from infuse.targets import Target
 from tests.caches import new_cache
 from tests.cli_tools import Cli
-from tests.former import formerly
 from tests.native.auto_precision import (
     SIZE,
     Clock,
@@ -250,38 +249,55 @@ def of_sequences() -> Graph:
 ROWS = np.zeros((2, SIZE), np.float32)
 
 
+def given(data: Any) -> Callable[[], infuse.Auto]:
+    """The automatic choice by the outputs for these inputs."""
+    return lambda: infuse.Auto(data=data)
+
+
 @pytest.mark.parametrize(
-    ("make", "options", "kind", "message"),
+    ("make", "asked", "kind", "message"),
     [
-        (sensitive, {"max_difference": 0.0}, OptionError, "max_difference is 0.0"),
-        (sensitive, {"max_difference": -1.0}, OptionError, "max_difference is -1.0"),
-        (sensitive, {"max_difference": float("nan")}, OptionError, "max_difference is nan"),
-        (sensitive, {"max_difference": 0.1, "precision": "fp16"}, OptionError, "means nothing"),
-        (sensitive, {"data": {"x": ROWS}, "precision": "fp32"}, OptionError, "means nothing"),
-        (sensitive, {"data": []}, OptionError, "no inputs in data"),
-        (sensitive, {"data": {"x": ROWS[:, 1:]}}, InputError, "inputs 1 of data.*must be 32"),
-        (sensitive, {"data": [{"x": ROWS}, {}]}, InputError, "inputs 2 of data.*missing"),
-        (sensitive, {"data": {"x": ROWS, "z": ROWS}}, InputError, "'z' not known"),
-        (sensitive, {"data": {"x": ROWS.astype(float)}}, InputError, "takes float32"),
-        (sensitive, {"target": "aarch64", "output": "out"}, OptionError, "does not run on this"),
-        (drawing, {}, OptionError, "draws random numbers"),
-        (integers, {}, OptionError, "no output of the model is a tensor of floats"),
-        (of_sequences, {}, OptionError, "no random inputs.*--data"),
+        (sensitive, lambda: infuse.Auto(0.0), OptionError, "max_difference is 0.0"),
+        (sensitive, lambda: infuse.Auto(-1.0), OptionError, "max_difference is -1.0"),
+        (sensitive, lambda: infuse.Auto(float("nan")), OptionError, "max_difference is nan"),
+        (sensitive, lambda: infuse.Auto(data=[]), OptionError, "no inputs in data"),
+        (sensitive, given({"x": ROWS[:, 1:]}), InputError, "inputs 1 of data.*must be 32"),
+        (sensitive, given([{"x": ROWS}, {}]), InputError, "inputs 2 of data.*missing"),
+        (sensitive, given({"x": ROWS, "z": ROWS}), InputError, "'z' not known"),
+        (sensitive, given({"x": ROWS.astype(float)}), InputError, "takes float32"),
+        (drawing, infuse.Auto, OptionError, "draws random numbers"),
+        (integers, infuse.Auto, OptionError, "no output of the model is a tensor of floats"),
+        (of_sequences, infuse.Auto, OptionError, "no random inputs.*--data"),
     ],
 )
 def test_what_is_refused(
     make: Callable[[], Any],
-    options: dict[str, Any],
+    asked: Callable[[], infuse.Auto],
     kind: type[InfuseError],
     message: str,
-    tmp_path: Path,
 ) -> None:
     made = make()
     graph = made if isinstance(made, Graph) else made.graph
-    if "output" in options:
-        options = options | {"output": tmp_path / options["output"]}
     with pytest.raises(kind, match=f"(?s){message}"):
-        formerly(infuse.compile, graph, **{"precision": "auto", **options})
+        infuse.compile(graph, infuse.CompileOptions(precision=asked()))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_difference": 0.1, "precision": "fp16"},
+        {"data": {"x": ROWS}, "precision": "fp32"},
+    ],
+)
+def test_other_precisions_have_no_use_for_bound_and_data(fields: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="means nothing"):
+        infuse.CompileOptions.flat(**fields)
+
+
+def test_another_machine_is_not_measured(tmp_path: Path) -> None:
+    options = infuse.CompileOptions(target="aarch64", precision="auto")
+    with pytest.raises(OptionError, match="does not run on this"):
+        infuse.compile(sensitive().graph, options, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -4,6 +4,7 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.training import MeanSquaredError
-from tests.former import formerly
 from tests.pruning_networks import NETWORKS, Network
 
 pytestmark = [pytest.mark.row("Z3", "Z5")]
@@ -330,27 +330,35 @@ def test_examples_that_lie_otherwise_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("make", "what"),
     [
-        ({"prune": "half"}, "not a part of the model"),
-        ({"prune": "150%"}, "not a part of the model"),
-        ({"prune": 1.5}, "not a part of the model"),
-        ({"prune": "50%", "prune_goal": "energy"}, "no goal"),
-        ({"prune": "50%", "prune_rounds": 0}, "rounds is 0"),
-        ({"prune": "50%", "tune_epochs": 0, "data": examples(20)}, "epochs is 0"),
-        (
-            {"prune": "50%", "tune_minutes": -1, "data": examples(20)},
-            "minutes is -1",
-        ),
-        ({"prune": "50%", "tune_epochs": 1}, "needs data"),
-        ({"prune": "50%", "tune_epochs": 1, "data": examples(3)}, "too few"),
-        ({"tune_epochs": 1}, "needs data"),
-        ({"tune_epochs": 1, "method": ["int8", "low-rank"], "data": examples(20)}, "be tuned"),
+        (lambda: infuse.Prune("half"), "not a part of the model"),
+        (lambda: infuse.Prune("150%"), "not a part of the model"),
+        (lambda: infuse.Prune(1.5), "not a part of the model"),
+        (lambda: infuse.Prune("50%", of="energy"), "no goal"),
+        (lambda: infuse.Prune("50%", rounds=0), "rounds is 0"),
+        (lambda: infuse.Tune(epochs=0), "epochs is 0"),
+        (lambda: infuse.Tune(minutes=-1), "minutes is -1"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, Any], what: str) -> None:
+def test_options_that_mean_nothing_are_refused(make: Callable[[], Any], what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        formerly(infuse.compress, rows_network(), threads=1, **options)
+        make()
+
+
+@pytest.mark.parametrize(
+    ("methods", "data", "what"),
+    [
+        (infuse.Prune("50%"), None, "needs data"),
+        (infuse.Prune("50%"), examples(3), "too few"),
+        (None, None, "needs data"),
+        (["int8", "low-rank"], examples(20), "be tuned"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(methods: Any, data: Any, what: str) -> None:
+    tune, options = infuse.Tune(epochs=1), infuse.CompressOptions(threads=1)
+    with pytest.raises(OptionError, match=what):
+        infuse.compress(rows_network(), methods, data=data, tune=tune, options=options)
 
 
 def test_parts_are_read() -> None:

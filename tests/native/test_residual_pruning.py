@@ -27,7 +27,6 @@ from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Graph, Node
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
-from tests.former import formerly
 from tests.pruning_networks import NETWORKS, Network
 from tests.residual_networks import FEATURES, LENGTH, WIDTH, Transformer
 
@@ -311,22 +310,23 @@ def test_a_block_that_is_nearly_all_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "options", "what"),
+    ("kinds", "data", "what"),
     [
-        ("depth", {}, "can be pruned is called depth"),
-        ("", {}, "can be pruned is called"),
-        ([], {}, "can be pruned is called so"),
-        ("blocks", {"data": None}, "measured on data"),
-        ("channels,hidden", {"data": None}, "measured on data"),
-        ("blocks", {"prune": None}, "nothing is"),
+        ("depth", examples(), "can be pruned is called depth"),
+        ("", examples(), "can be pruned is called"),
+        ([], examples(), "can be pruned is called so"),
+        ("blocks", None, "measured on data"),
+        ("channels,hidden", None, "measured on data"),
     ],
 )
 def test_kinds_that_mean_nothing_are_refused(
-    kinds: str | list[str], options: dict[str, Any], what: str
+    kinds: str | list[str], data: dict[str, Any] | None, what: str
 ) -> None:
-    words = {"prune": "50%", "data": examples(), **options}
+    options = infuse.CompressOptions(threads=1)
     with pytest.raises(OptionError, match=what):
-        formerly(infuse.compress, Transformer().graph(), prune_kinds=kinds, threads=1, **words)
+        infuse.compress(
+            Transformer().graph(), infuse.Prune("50%", kinds=kinds), data=data, options=options
+        )
 
 
 def test_without_data_channels_alone_go() -> None:

@@ -18,7 +18,6 @@ from infuse.compression.turning import turned
 from infuse.data.metrics import signal_to_noise
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
-from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -64,8 +63,9 @@ def data_of(rng: np.random.Generator, count: int = 48) -> dict[str, Array]:
     return {"x": rng.standard_normal((count, TOKENS, WIDTH)).astype(np.float32)}
 
 
-def compress(graph: Graph, method: str, **options: Any) -> Graph:
-    return formerly(infuse.compress, graph, method, allow_slower=True, threads=1, **options)
+def compress(graph: Graph, method: str, data: Any, **options: bool) -> Graph:
+    own = infuse.CompressOptions(allow_slower=True, threads=1, **options)
+    return infuse.compress(graph, method, data=data, options=own)
 
 
 @pytest.mark.parametrize("method", ["int8", "int8-dynamic"])
@@ -76,7 +76,7 @@ def test_a_rotated_compression_is_nearer_to_the_original(
     (exact,) = evaluate(graph, test).values()
     near, reports = {}, {}
     for is_on in (False, True):
-        made = compress(graph, method, data=data, rotate=is_on, equalize=False)
+        made = compress(graph, method, data, rotate=is_on, equalize=False)
         with infuse.compile(made, infuse.CompileOptions(threads=1)) as model:
             (result,) = model.run(test).values()
         near[is_on], reports[is_on] = signal_to_noise(result, exact), made.compression
@@ -96,7 +96,7 @@ def test_rotations_that_do_not_help_are_left(rng: np.random.Generator) -> None:
     graph = g.graph
     data = {"x": np.sign(rng.standard_normal((200, WIDTH))).astype(np.float32)}
     graph.report = infuse.optimize(graph).report  # products of products stay
-    report = compress(graph, "int8", data=data, batch=200).compression
+    report = compress(graph, "int8", infuse.Examples(data, batch=200)).compression
     assert "rotations that do not help: 1" in report.notes
     assert not any("rotated" in layer.calibrator for layer in report.layers)
 
@@ -107,7 +107,9 @@ def test_a_normalization_that_others_read_is_named(rng: np.random.Generator) -> 
     hidden = g("Relu", g("MatMul", row, g.weight(WIDTH, WIDTH)))
     g.output(g("Add", g("MatMul", hidden, g.weight(WIDTH, WIDTH)), row))
     data = {"x": rng.standard_normal((200, WIDTH)).astype(np.float32)}
-    notes = compress(infuse.optimize(g.graph), "int8", data=data, batch=200).compression.notes
+    notes = compress(
+        infuse.optimize(g.graph), "int8", infuse.Examples(data, batch=200)
+    ).compression.notes
     (note,) = [note for note in notes if "rotated" in note]
     assert note.startswith("not rotated: the channels of 'LayerNormalization")
     assert "comes from outside" in note

@@ -27,7 +27,6 @@ from infuse.training import (
     train,
 )
 from infuse.training.differentiation import Differentiator
-from tests.former import formerly
 
 pytestmark = pytest.mark.row("Z5")
 
@@ -318,20 +317,34 @@ X, LABELS = examples()
         ({"data": X.astype(np.float64)}, InputError, "found float64"),
         ({"data": {"z": X}}, InputError, "the graph takes 'x'"),
         ({"data": np.where(X > 2, np.nan, X)}, InputError, "not finite"),
-        ({"loss": "hinge"}, OptionError, "no loss 'hinge'"),
-        ({"loss": []}, OptionError, "needs a loss"),
-        ({"loss": "mse"}, InputError, "takes float32, found int64"),
-        ({"loss": MeanSquaredError(result="z"), "labels": X}, InputError, "no value 'z'"),
-        ({"epochs": 0}, OptionError, "epochs is 0"),
-        ({"batch_size": 0}, OptionError, "batch_size is 0"),
-        ({"clip_norm": -1.0}, OptionError, "clip_norm is -1.0"),
+        ({"options": TrainOptions(loss="mse")}, InputError, "takes float32, found int64"),
+        (
+            {"options": TrainOptions(loss=MeanSquaredError(result="z")), "labels": X},
+            InputError,
+            "no value 'z'",
+        ),
         ({"parameters": ["w3"]}, InputError, "no constants 'w3'"),
         ({"parameters": []}, InputError, "no parameters"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, Any], kind: type[Exception], what: str) -> None:
     with pytest.raises(kind, match=what):
-        formerly(train, network(), **{"data": X, "labels": LABELS, **change})
+        train(network(), **{"data": X, "labels": LABELS, **change})
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"loss": "hinge"}, "no loss 'hinge'"),
+        ({"loss": []}, "needs a loss"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"clip_norm": -1.0}, "clip_norm is -1.0"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(fields: dict[str, Any], what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        train(network(), X, LABELS, TrainOptions(**fields))
 
 
 @pytest.mark.parametrize(
@@ -380,3 +393,13 @@ def test_a_loss_that_is_no_number_ends_the_training() -> None:
         )
     for name, array in constants(graph).items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_former_keywords_train_the_same_with_a_warning() -> None:
+    plain, _ = train(network(), X, LABELS, TrainOptions(epochs=2, batch_size=8, threads=1))
+    words: dict[str, Any] = {"epochs": 2, "batch_size": 8, "threads": 1}
+    with pytest.warns(FutureWarning, match=r"options=TrainOptions\(epochs=2, batch_size=8, "):
+        former, _ = train(network(), X, LABELS, **words)
+    expected = constants(plain)
+    for name, array in constants(former).items():
+        np.testing.assert_array_equal(array, expected[name])
