@@ -13,10 +13,19 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
+from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.tracing.importer import Importer
-from infuse.tracing.semantics import activations, arithmetic, indexing, ordering, special, windows
+from infuse.tracing.semantics import (
+    activations,
+    arithmetic,
+    indexing,
+    movement,
+    ordering,
+    special,
+    windows,
+)
 
 NAN, INF = math.nan, math.inf
 SPECIAL = np.array([NAN, -INF, -2.5, -1.0, -0.0, 0.0, 0.5, 3.0, INF])
@@ -25,13 +34,13 @@ LEFT, RIGHT = (a.reshape(-1) for a in np.meshgrid(SPECIAL, SPECIAL))
 WHOLE = np.array([[7, -7, 7, -7, 0, -(2**31)], [2, 2, -2, -2, 5, 1]], np.int32)
 
 
-def computed(function: Callable[..., Any], *arrays: Any) -> Any:
-    """What a function of an importer and values makes of arrays."""
+def computed(function: Callable[..., Any], *arrays: Any, fixed: bool = True) -> Any:
+    """What a function of an importer and values makes of arrays, whose sizes it knows or not."""
     g = Importer("case")
-    inputs = [
-        g.input(f"x{i}", dtypes.by_numpy(np.asarray(a).dtype), np.shape(a))
-        for i, a in enumerate(arrays)
-    ]
+    inputs = []
+    for i, array in enumerate(arrays):
+        shape = np.shape(array) if fixed else tuple(f"n{i}{k}" for k in range(np.ndim(array)))
+        inputs.append(g.input(f"x{i}", dtypes.by_numpy(np.asarray(array).dtype), shape))
     made = function(g, *inputs)
     results = [made] if isinstance(made, Value) else list(made)
     for i, value in enumerate(results):
@@ -156,3 +165,74 @@ def test_windows() -> None:
     made = np.stack(computed(parts, x), -1).reshape(2, 3, 2, 3)
     for row, column, i, j in np.ndindex(*made.shape):
         assert made[row, column, i, j] == x[0, 2 * row + i, column + 2 * j]
+
+
+# -- movement --------------------------------------------------------------------------------------
+
+BLOCK = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("shift", [0, 1, -1, 3, 8, -7])
+@pytest.mark.parametrize(("x", "axis"), [(BLOCK, 0), (BLOCK, 2), (BLOCK[:, :0], 1)])
+def test_rolling(x: Any, axis: int, shift: int, fixed: bool) -> None:
+    made = computed(lambda g, x: movement.rolled(g, x, axis, shift), x, fixed=fixed)
+    np.testing.assert_array_equal(made, np.roll(x, shift, axis))
+
+
+def test_rolling_by_a_computed_number() -> None:
+    made = computed(lambda g, x, by: movement.rolled(g, x, 1, by), BLOCK, np.int64(-4))
+    np.testing.assert_array_equal(made, np.roll(BLOCK, -4, 1))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 3, 4, 9, -1, -2, -3])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (0, 2)])
+def test_diagonals(axes: tuple[int, int], offset: int, fixed: bool) -> None:
+    made = computed(lambda g, x: movement.diagonal(g, x, offset, *axes), BLOCK, fixed=fixed)
+    np.testing.assert_array_equal(made, np.diagonal(BLOCK, offset, *axes))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("size", "step"), [(1, 1), (2, 1), (2, 2), (3, 2), (2, 5)])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_windows_along_an_axis(axis: int, size: int, step: int, fixed: bool) -> None:
+    def build(g: Importer, x: Value) -> Value:
+        return movement.unfolded(g, x, axis, g.size_of(x, axis), size, step)
+
+    every = np.lib.stride_tricks.sliding_window_view(BLOCK, size, axis)
+    expected = every[(slice(None),) * axis + (slice(None, None, step),)]
+    np.testing.assert_array_equal(computed(build, BLOCK, fixed=fixed), expected)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(
+    ("kernel", "strides", "rates"),
+    [([1, 1], [1, 1], [1, 1]), ([2, 3], [2, 1], [1, 2]), ([3, 2], [1, 2], [2, 1])],
+)
+def test_windows_of_images_as_columns(
+    kernel: list[int], strides: list[int], rates: list[int], fixed: bool
+) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 6, 7))
+    spans = [(k - 1) * rate + 1 for k, rate in zip(kernel, rates)]
+    every = np.lib.stride_tricks.sliding_window_view(x, spans, (2, 3))
+    some = every[:, :, :: strides[0], :: strides[1], :: rates[0], :: rates[1]]
+    expected = some.transpose(0, 1, 4, 5, 2, 3).reshape(2, 3 * math.prod(kernel), -1)
+    made = computed(lambda g, x: movement.columns(g, x, kernel, strides, rates), x, fixed=fixed)
+    np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, 3), (4, 2), (4, 4)])
+@pytest.mark.parametrize("axis", [0, 2])
+def test_mirrored_borders(axis: int, before: int, after: int) -> None:
+    x = np.concatenate([BLOCK, BLOCK + 100])
+    made = computed(lambda g, x: movement.mirrored(g, x, axis, before, after), x)
+    widths = [(before, after) if i == axis else (0, 0) for i in range(3)]
+    np.testing.assert_array_equal(made, np.pad(x, widths, mode="symmetric"))
+
+
+def test_what_cannot_be_mirrored_is_refused() -> None:
+    with pytest.raises(ModelFileError, match="3 elements have no 4 at their border"):
+        computed(lambda g, x: movement.mirrored(g, x, 1, 4, 0), BLOCK)
+    with pytest.raises(UnsupportedOperatorError, match="unknown length"):
+        computed(lambda g, x: movement.mirrored(g, x, 1, 1, 0), BLOCK, fixed=False)

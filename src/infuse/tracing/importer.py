@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from operator import add, mul, sub
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from infuse.budgets import check_time, spend
-from infuse.dtypes import DType
+from infuse.dtypes import DType, int64
 from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
@@ -24,6 +25,13 @@ from infuse.tracing.sizes import Sizes
 Self = TypeVar("Self", bound="Importer")
 Entry = TypeVar("Entry")
 
+_CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "Add": add,
+    "Sub": sub,
+    "Mul": mul,
+    "Max": max,
+    "Min": min,
+}
 _LISTED = 20
 """Missing operators that an error names."""
 
@@ -165,6 +173,13 @@ class Importer(GraphBuilder):
             return size
         listed = self("Shape", value, start=axis, end=axis + 1)
         return self("Squeeze", listed, self.ints(0))
+
+    def calculated(self, kind: str, a: int | Value, b: int | Value) -> Any:
+        """A sum, difference, product … of whole numbers, some of which nodes compute."""
+        if isinstance(a, int) and isinstance(b, int):
+            return _CALCULATED[kind](a, b)
+        values = (x if isinstance(x, Value) else self.number(x, int64) for x in (a, b))
+        return self(kind, *(self.cast(value, int64) for value in values))
 
 
 def free_name(name: str, used: Container[str]) -> str:

@@ -15,6 +15,7 @@ from infuse.frontends.keras.config import Config
 from infuse.ir.graph import Array, Value
 from infuse.tracing.calls import Call
 from infuse.tracing.layout import LayoutImporter
+from infuse.tracing.semantics.padding import reversed_along
 
 Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
@@ -178,8 +179,7 @@ class KerasCall(Call):
 
     def reversed(self, value: Value, axis: int) -> Value:
         """A value with the order along an axis turned round."""
-        low = -(2**31)
-        return self.g("Slice", value, *(self.g.ints(i) for i in (-1, low, axis, -1)))
+        return reversed_along(self.g, value, axis)
 
     def boolean(self, value: Value) -> Value:
         """Whether elements are not zero."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, mul, sub
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -144,12 +143,6 @@ class TorchImporter(Importer):
         """All sizes of a tensor: numbers, or scalars that nodes read off it."""
         return [self.size_of(value, axis) for axis in range(value.rank)]
 
-    def calculated(self, kind: str, a: int | Value, b: int | Value) -> Any:
-        """A sum, difference, product … of whole numbers, some of which nodes compute."""
-        if isinstance(a, int) and isinstance(b, int):
-            return _CALCULATED[kind](a, b)
-        return self(kind, *(self.tensor(x, dtypes.int64) for x in (a, b)))
-
     def indices(self, count: int | Value) -> Value:
         """0, 1, … below `count`."""
         if isinstance(count, int):
@@ -165,13 +158,6 @@ class TorchImporter(Importer):
         return UnsupportedOperatorError(f"{what} is not supported")
 
 
-_CALCULATED: Final[dict[str, Callable[[int, int], int]]] = {
-    "Add": add,
-    "Sub": sub,
-    "Mul": mul,
-    "Max": max,
-    "Min": min,
-}
 _ORDER: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16")
 _ORDER_WIDE: Final = ("float32", "float64", "complex64", "complex128")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, Final
 
 from infuse import dtypes
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TorchImporter, aten, each
+from infuse.tracing.semantics import movement
 
 _MODES: Final = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -261,19 +261,4 @@ def im2col(
     kernel, steps = each(kernel_size, 2), each(stride, 2)
     spread, pads = each(dilation, 2), each(padding, 2)
     x = _padded(g, x, [pads[1], pads[1], pads[0], pads[0]], "constant") if any(pads) else x
-    sizes = g.sizes_of(x)
-    taps = []
-    for place in product(range(kernel[0]), range(kernel[1])):
-        tap = x
-        for i, axis in enumerate((x.rank - 2, x.rank - 1)):
-            first = place[i] * spread[i]
-            behind = (kernel[i] - 1 - place[i]) * spread[i]
-            end = g.calculated("Sub", sizes[axis], behind)
-            tap = g.part(tap, axis, first, end, steps[i])
-        taps.append(g("Unsqueeze", tap, g.ints(x.rank - 2)))
-    y = taps[0] if len(taps) == 1 else g("Concat", *taps, axis=x.rank - 2)
-    columns = g.calculated("Mul", sizes[-3], len(taps))
-    total: Any = 1
-    for axis in (y.rank - 2, y.rank - 1):
-        total = g.calculated("Mul", total, g.size_of(y, axis))
-    return g.shaped(y, *sizes[:-3], columns, total)
+    return movement.columns(g, x, kernel, steps, spread)

@@ -12,9 +12,10 @@ from infuse import dtypes
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TorchImporter, aten, axis_of
 from infuse.tracing.aten.views import divided
+from infuse.tracing.semantics import movement
+from infuse.tracing.semantics.padding import reversed_along
 
 _END: Final = sys.maxsize
-_LEAST: Final = -sys.maxsize - 1
 
 
 @aten("slice.Tensor", "slice_copy.Tensor")
@@ -158,11 +159,7 @@ def flip(g: TorchImporter, x: Value, dims: Sequence[int] | None = None) -> Value
     if dims is None:
         dims = [1] if "fliplr" in g.called else [0]
     axes = [axis_of(dim, x.rank) for dim in dims] if x.rank else []
-    if not axes:
-        return x
-    count = len(axes)
-    last, before, steps = ([number] * count for number in (-1, _LEAST, -1))
-    return g("Slice", x, g.ints(*last), g.ints(*before), g.ints(*axes), g.ints(*steps))
+    return reversed_along(g, x, *axes)
 
 
 @aten("roll")
@@ -176,33 +173,14 @@ def roll(g: TorchImporter, x: Value, shifts: Any, dims: Any = ()) -> Value:
         y = roll(g, g.shaped(x, -1), shifts, [0])
         return g("Reshape", y, g("Shape", x), allowzero=1)
     for shift, dim in zip(shifts, dims, strict=True):
-        axis = axis_of(dim, x.rank)
-        size = g.size_of(x, axis)
-        if isinstance(size, int) and isinstance(shift, int):
-            place = -shift % size if size else 0
-            if place:
-                halves = g.part(x, axis, place, _END), g.part(x, axis, 0, place)
-                x = g("Concat", *halves, axis=axis)
-            continue
-        places = g("Sub", g.indices(size), g.tensor(shift, dtypes.int64))
-        x = g("Gather", x, g("Mod", places, g.tensor(size, dtypes.int64)), axis=axis)
+        x = movement.rolled(g, x, axis_of(dim, x.rank), shift)
     return x
 
 
 @aten("diagonal", "diagonal_copy", "linalg_diagonal")
 def diagonal(g: TorchImporter, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The diagonal of two axes as the last one."""
-    a, b = axis_of(dim1, x.rank), axis_of(dim2, x.rank)
-    y = g.permute(x, *(axis for axis in range(x.rank) if axis not in (a, b)), a, b)
-    *outer, rows, columns = g.sizes_of(y)
-    down, right = max(0, -offset), max(0, offset)
-    counts = (g.calculated("Sub", rows, down), g.calculated("Sub", columns, right))
-    count = g.calculated("Max", g.calculated("Min", *counts), 0)
-    step = g.calculated("Add", columns, 1)
-    start = g.calculated("Add", g.calculated("Mul", columns, down), right)
-    end = g.calculated("Add", start, g.calculated("Mul", count, step))
-    flat = g.shaped(y, *outer, g.calculated("Mul", rows, columns))
-    return g("Slice", flat, g.ints(start), g.ints(end), g.ints(len(outer)), g.ints(step))
+    return movement.diagonal(g, x, offset, axis_of(dim1, x.rank), axis_of(dim2, x.rank))
 
 
 @aten("triu", "tril")

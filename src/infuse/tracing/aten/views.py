@@ -8,6 +8,7 @@ from typing import Any
 from infuse import dtypes
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import TorchImporter, aten, axes_of, axis_of
+from infuse.tracing.semantics import movement
 
 
 @aten("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy", "_reshape_alias")
@@ -50,16 +51,7 @@ def unfold(g: TorchImporter, x: Value, dimension: int, size: int, step: int) -> 
     if not x.rank:
         return g.shaped(x, size)
     axis = dimension % x.rank
-    length = g.size_of(x, axis)
-    if isinstance(length, int):
-        count: Any = (length - size) // step + 1
-    else:
-        count = g("Add", g("Div", g("Sub", length, size), step), 1)
-    starts = g("Mul", g.indices(count), step)
-    places = g("Add", g("Unsqueeze", starts, g.ints(1)), g.indices(size))
-    windows = g("Gather", x, places, axis=axis)
-    order = [i for i in range(x.rank + 1) if i != axis + 1]
-    return g.permute(windows, *order, axis + 1)
+    return movement.unfolded(g, x, axis, g.size_of(x, axis), size, step)
 
 
 @aten("flatten.using_ints", "flatten")

@@ -11,6 +11,7 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.graph import Value, constant
 from infuse.tracing.microsoft.building import CallBuilder, reads
+from infuse.tracing.semantics import movement
 
 FP4: Final = (
     0.0,
@@ -219,12 +220,8 @@ def unfold_tensor(
     if not make.shape(x) or size < 1 or step < 1:
         return None
     axis = dim % x.rank
-    order = (*range(axis + 1), *range(axis + 2, x.rank + 1), axis + 1)
     length = make("Squeeze", make("Shape", x, start=axis, end=axis + 1))
-    starts = make("Range", make.whole(0), length - (size - 1), make.whole(step))
-    inner = constant(np.arange(size, dtype=np.int64))
-    windows = make("Gather", x, make("Unsqueeze", starts, make.ints(1)) + inner, axis=axis)
-    return make("Transpose", windows, perm=order)
+    return movement.unfolded(make, x, axis, length, size, step)
 
 
 _WHOLE: Final = (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)

@@ -6,12 +6,13 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ops.core.building import GraphBuilder
 from infuse.tracing.sized import SizedImporter
 
 _END = -(2**62)
 
 
-def reversed_along(g: SizedImporter, value: Value, *axes: int) -> Value:
+def reversed_along(g: GraphBuilder, value: Value, *axes: int) -> Value:
     """The elements backwards along these axes."""
     if not axes:
         return value

@@ -14,6 +14,8 @@ from infuse.ir.graph import Value
 from infuse.tracing.axes import axis_of
 from infuse.tracing.importer import Importer
 from infuse.tracing.semantics import indexing
+from infuse.tracing.semantics.movement import mirrored
+from infuse.tracing.semantics.padding import reversed_along
 from infuse.tracing.tensorflow.calls import OperandCall, shared
 
 
@@ -209,16 +211,8 @@ def broadcast_args(call: OperandCall) -> Value:
 def reverse(call: OperandCall) -> Value:
     """Some axes backwards."""
     g, (x,) = call.g, call.moved(0)
-    return reversed_along(g, x, [axis_of(axis, x.rank) for axis in call.ints(1)])
-
-
-def reversed_along(g: Importer, x: Value, axes: Sequence[int]) -> Value:
-    """Axes backwards."""
-    if not axes:
-        return g("Identity", x)
-    count = len(axes)
-    limits = (g.ints(*[value] * count) for value in (-1, -(1 << 31)))
-    return g("Slice", x, *limits, g.ints(*axes), g.ints(*[-1] * count))
+    axes = [axis_of(axis, x.rank) for axis in call.ints(1)]
+    return reversed_along(g, x, *axes) if axes else g("Identity", x)
 
 
 @shared("ReverseSequence")
@@ -304,17 +298,5 @@ def mirror_pad(call: OperandCall) -> Value:
         raise call.unsupported("symmetric padding by a computed number of elements")
     _pads(call)
     for axis, (before, after) in enumerate(const.tolist()):
-        size = x.shape[axis]
-        if not before and not after:
-            continue
-        if not isinstance(size, int):
-            raise call.unsupported("symmetric padding of an axis of unknown length")
-        if max(before, after) > size:
-            raise ModelFileError(f"{size} elements have no {max(before, after)} at their border")
-        parts = [x]
-        if before:
-            parts.insert(0, reversed_along(g, g.slice(x, axis, 0, before), [axis]))
-        if after:
-            parts.append(reversed_along(g, g.slice(x, axis, size - after, size), [axis]))
-        x = g("Concat", *parts, axis=axis)
+        x = mirrored(g, x, axis, before, after)
     return x

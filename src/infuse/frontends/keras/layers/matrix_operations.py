@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.layers.operations import OPERATIONS, operation, real, tensor, together
 from infuse.ir.graph import Value
 from infuse.tracing.axes import axes_of
+from infuse.tracing.semantics import movement
 
 operation("Fliplr")(lambda call, x: call.reversed(tensor(call, x), 1))
 operation("Flipud")(lambda call, x: call.reversed(tensor(call, x), 0))
@@ -43,17 +42,7 @@ def append(call: KerasCall, x1: Any, x2: Any, axis: int | None = None) -> Value:
 def diagonal(call: KerasCall, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """A diagonal of each matrix that two axes are, as the last axis."""
     value = tensor(call, x)
-    first, second = axes_of([axis1, axis2], value.rank)
-    others = [axis for axis in range(value.rank) if axis not in (first, second)]
-    rows, columns = value.shape[first], value.shape[second]
-    if not (isinstance(rows, int) and isinstance(columns, int)):
-        raise call.unsupported("a diagonal of axes of unknown size")
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    begin = offset if offset >= 0 else -offset * columns
-    places = np.arange(count, dtype=np.int64) * (columns + 1) + begin
-    moved = call.g.permute(value, *others, first, second)
-    flat = call.shaped(moved, *(0,) * len(others), rows * columns)
-    return call.g("Gather", flat, call.g.constant(places), axis=len(others))
+    return movement.diagonal(call.g, value, offset, *axes_of([axis1, axis2], value.rank))
 
 
 @operation("Trace")

@@ -23,6 +23,7 @@ from infuse.ir.graph import Value
 from infuse.ops.conversion import finite_limit
 from infuse.tracing.axes import axes_of
 from infuse.tracing.semantics import arithmetic, special
+from infuse.tracing.semantics.movement import rolled
 
 
 def _reals(call: KerasCall, *xs: Any) -> list[Value]:
@@ -321,17 +322,11 @@ operation("Dstack")(_joined(2, 3))
 @operation("Roll")
 def roll(call: KerasCall, x: Any, shift: Any, axis: Any = None) -> Value:
     """Elements moved along axes; what leaves at one end enters at the other."""
-    g, value = call.g, tensor(call, x)
+    value = tensor(call, x)
     if axis is None:
         raise call.unsupported("a roll without an axis")
     axes = axes_of(axis, value.rank)
     shifts = list(shift) if isinstance(shift, (list, tuple)) else [shift] * len(axes)
     for place, count in zip(axes, shifts, strict=True):
-        size = value.shape[place]
-        if not isinstance(size, int):
-            raise call.unsupported("a roll along an axis of unknown size")
-        split = -count % size if size else 0
-        if split:
-            parts = g.slice(value, place, split, size), g.slice(value, place, 0, split)
-            value = g("Concat", *parts, axis=place)
+        value = rolled(call.g, value, place, count)
     return value

@@ -13,6 +13,7 @@ from infuse.frontends.mindspore.operators.linear import check_layout
 from infuse.ir.graph import Value
 from infuse.tracing.aten.calls import axis_of, handler_of
 from infuse.tracing.semantics import indexing, slicing
+from infuse.tracing.semantics.movement import mirrored
 from infuse.tracing.semantics.slicing import LAST, Masks
 
 shared("GatherD", "gather", "0", "1", "2")
@@ -308,7 +309,9 @@ def pad(call: MindCall) -> Value:
         before, after = widths[::2], widths[1::2]
         axes = [x.rank - 1 - i for i in range(len(before))]
     if mode == "symmetric":
-        return _mirrored(call, x, list(zip(axes, before, after)))
+        for axis, first, last in zip(axes, before, after):
+            x = mirrored(g, x, axis, first, last)
+        return x
     if mode not in ("constant", "reflect", "edge", "wrap"):
         raise call.unsupported(f"mode {mode!r}")
     wide = g.cast(x, dtypes.uint8) if x.dtype.is_bool else x
@@ -324,18 +327,6 @@ def _by_axis(
         return widths[::2], widths[1::2], list(range(len(widths) // 2))
     half = len(widths) // 2
     return widths[:half], widths[half:], [rank - 1 - i for i in range(half)]
-
-
-def _mirrored(call: MindCall, x: Value, rows: list[tuple[int, int, int]]) -> Value:
-    """X with its reflection around it, the edges twice."""
-    g = call.g
-    for axis, before, after in rows:
-        size = x.shape[axis]
-        if not isinstance(size, int) or max(before, after) > size:
-            raise call.unsupported("a reflection of an axis of unknown or smaller size")
-        places = np.pad(np.arange(size), (before, after), mode="symmetric")
-        x = g("Gather", x, g.constant(places.astype(np.int64)), axis=axis)
-    return x
 
 
 @primitive("SpaceToDepth", "DepthToSpace")

@@ -11,6 +11,7 @@ from infuse.errors import ModelFileError
 from infuse.frontends.paddle.calls import PaddleCall, operator
 from infuse.frontends.paddle.operators.convolutions import as_image, image, pads_of, several
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import movement
 
 _MODES: Final = {
     "nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear",
@@ -171,19 +172,7 @@ def unfold(call: PaddleCall) -> Value:
     if len(kernel) != 2 or not 0 < kernel[0] * kernel[1] <= 4096:
         raise ModelFileError(f"its windows are {kernel}")
     x = g("Pad", x, g.ints(*pads), None, g.ints(2, 3))
-    extents = [d * (k - 1) for d, k in zip(dilations, kernel)]
-    sizes = x.shape[2:]
-    if not all(isinstance(size, int) for size in sizes):
-        raise call.unsupported("an image whose size is not fixed")
-    parts = []
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            part = x
-            for axis, start in ((2, i * dilations[0]), (3, j * dilations[1])):
-                end = int(sizes[axis - 2]) - extents[axis - 2] + start
-                part = g.slice(part, axis, start, end, strides[axis - 2])
-            parts.append(g("Unsqueeze", part, g.ints(2)))
-    return g("Reshape", g("Concat", *parts, axis=2), g.ints(0, int(x.shape[1]) * len(parts), -1))
+    return movement.columns(g, x, kernel, list(strides), list(dilations))
 
 
 @operator("temporal_shift")

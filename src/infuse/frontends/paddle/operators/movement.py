@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.paddle.calls import PaddleCall, front, operator
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import movement
+from infuse.tracing.semantics.padding import reversed_along
 
 _PADS: Final = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
                 "edge": "edge", "circular": "wrap"}  # fmt: skip
@@ -179,11 +179,8 @@ def tile(call: PaddleCall) -> Value:
 @operator("flip")
 def flip(call: PaddleCall) -> Value:
     """Axes from behind."""
-    g, x = call.g, call("x")
-    axes = [front(axis, x.rank) for axis in call.ints("axis", [])]
-    count, least = len(axes), np.iinfo(np.int64).min
-    limits = (g.ints(*[-1] * count), g.ints(*[int(least)] * count))
-    return g("Slice", x, *limits, g.ints(*axes), g.ints(*[-1] * count)) if axes else x
+    x = call("x")
+    return reversed_along(call.g, x, *(front(axis, x.rank) for axis in call.ints("axis", [])))
 
 
 @operator("roll")
@@ -192,24 +189,13 @@ def roll(call: PaddleCall) -> Value:
     g, x = call.g, call("x")
     shifts, axes = call.ints("shifts", []), call.ints("axis", [])
     if not axes:
-        flat = _rolled(call, g("Reshape", x, g.ints(-1)), 0, sum(shifts))
+        flat = movement.rolled(g, g("Reshape", x, g.ints(-1)), 0, sum(shifts))
         return g("Reshape", flat, g("Shape", x))
     if len(axes) != len(shifts):
         raise ModelFileError(f"it has {len(shifts)} shifts of {len(axes)} axes")
     for axis, shift in zip(axes, shifts):
-        x = _rolled(call, x, front(axis, x.rank), shift)
+        x = movement.rolled(g, x, front(axis, x.rank), shift)
     return x
-
-
-def _rolled(call: PaddleCall, x: Value, axis: int, shift: int) -> Value:
-    g, size = call.g, call.g.size_of(x, axis)
-    if isinstance(size, int):
-        start = g.ints(-shift % max(size, 1))
-    else:
-        start = g("Reshape", g("Mod", g.number(-shift, dtypes.int64), size), g.ints(1))
-    most = g.ints(int(np.iinfo(np.int64).max))
-    behind = g("Slice", x, start, most, g.ints(axis))
-    return g("Concat", behind, g("Slice", x, g.ints(0), start, g.ints(axis)), axis=axis)
 
 
 @operator("tril", "triu", "tril_triu")
@@ -279,16 +265,6 @@ def meshgrid(call: PaddleCall) -> list[Value]:
 @operator("diagonal")
 def diagonal(call: PaddleCall) -> Value:
     """A diagonal of two axes, as the last axis."""
-    g, x = call.g, call("x")
+    x = call("x")
     first, second = (front(int(call.attribute(f"axis{i}", i - 1)), x.rank) for i in (1, 2))
-    offset = int(call.attribute("offset", 0))
-    rows, columns = x.shape[first], x.shape[second]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise call.unsupported("a matrix whose size is not fixed")
-    others = [axis for axis in range(x.rank) if axis not in (first, second)]
-    x = g.permute(x, *others, first, second)
-    begin = (max(-offset, 0), max(offset, 0))
-    count = max(min(rows - begin[0], columns - begin[1]), 0)
-    places = np.arange(count) * (columns + 1) + begin[0] * columns + begin[1]
-    flat = g("Reshape", x, g.ints(*[0] * len(others), -1))
-    return g("Gather", flat, g.constant(places.astype(np.int64)), axis=len(others))
+    return movement.diagonal(call.g, x, int(call.attribute("offset", 0)), first, second)

@@ -10,6 +10,7 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
+from infuse.tracing.semantics import movement
 from infuse.tracing.tensorflow import indexing
 from infuse.tracing.tensorflow.images import batch_matmul
 
@@ -85,13 +86,9 @@ def diagonal_part(call: FlowCall) -> Value:
     """The diagonals of matrices."""
     g, x = call.g, call.raw(0)
     _plain(call, {1: [0]})
-    rows, columns = x.shape[-2:] if x.rank > 1 else (None, None)
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise call.unsupported("the diagonal of a matrix of unknown size")
-    places = np.arange(min(rows, columns), dtype=np.int64)
-    sizes = [g.size_of(x, axis) for axis in range(x.rank - 2)]
-    flat = g("Reshape", x, g.ints(*sizes, rows * columns))
-    return g("Gather", flat, g.constant(places * (columns + 1)), axis=x.rank - 2)
+    if x.rank < 2:
+        raise ModelFileError(f"a tensor of {x.rank} axes is no matrix")
+    return movement.diagonal(g, x, 0, x.rank - 2, x.rank - 1)
 
 
 @operator("DiagPart")

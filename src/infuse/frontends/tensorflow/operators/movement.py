@@ -16,6 +16,7 @@ from infuse.tracing.calls import words
 from infuse.tracing.items import Complex
 from infuse.tracing.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.tracing.semantics import windows
+from infuse.tracing.semantics.movement import rolled
 from infuse.tracing.tensorflow import blocks, movement
 
 
@@ -104,13 +105,7 @@ def roll(call: FlowCall) -> Value:
     if len(shifts) != len(axes):
         raise ModelFileError(f"{len(shifts)} shifts are for {len(axes)} axes")
     for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes)):
-        size = x.shape[axis]
-        if not isinstance(size, int):
-            raise call.unsupported("a roll of an axis of unknown length")
-        shift = shift % size if size else 0
-        if shift:
-            head, tail = g.slice(x, axis, size - shift, size), g.slice(x, axis, 0, size - shift)
-            x = g("Concat", head, tail, axis=axis)
+        x = rolled(g, x, axis, shift)
     return g("Identity", x)
 
 
