@@ -16,7 +16,7 @@ from infuse.ops.core.evaluate import evaluate
 from tests.models.tensorflow_files import cases
 
 FIXED = (
-    *("Squeeze-all", "Roll", "Dilation2D", "ExtractImagePatches", "FusedBatchNormV3-True"),
+    *("Squeeze-all", "Dilation2D", "ExtractImagePatches", "FusedBatchNormV3-True"),
     *("Reshape", "Reshape-scalar", "Slice-computed", "BatchToSpaceND", "BatchToSpace"),
     *("MirrorPad-SYMMETRIC", "SparseSoftmaxCrossEntropyWithLogits"),
 )
