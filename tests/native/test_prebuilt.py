@@ -24,7 +24,7 @@ NEVER = CompileOptions(compile="never", threads=2)
 SAMPLED = 3
 """Of the rows of the short form, one in so many."""
 pytestmark = [
-    pytest.mark.row("R1"),
+    pytest.mark.row("X1"),
     # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]

@@ -27,8 +27,9 @@ _MOST_NAMED: Final = 4
 
 def stamp() -> str:
     """What programs and the library that runs them have to agree in."""
-    writers = (KERNELS.parent / "targets" / "cpu" / name for name in ("", "families", "lower", "closed"))
-    return digest_of(*map(folder_hash, (KERNELS, *writers)))
+    cpu = KERNELS.parent / "targets" / "cpu"
+    folders = KERNELS, cpu, cpu / "families", cpu / "lower", cpu / "closed"
+    return digest_of(*map(folder_hash, folders))
 
 
 def make_prebuilt(
@@ -66,7 +67,7 @@ def prebuilt_for(target: str) -> Prebuilt:
     raise OptionError(
         f"there is no library of prebuilt kernels for the target {target!r} in "
         f"{prebuilt_folder()}" + (f", only for {others}" if others else ""),
-        hint="let the model be compiled, or build one with `python -m infuse.build.prebuilt`",
+        hint="let the model be compiled, or make one with `infuse prebuilt`",
     )
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "optimize": "optimize",
     "why": "why",
     "compile": "compile",
+    "prebuilt": "prebuilt",
     "compress": "compress",
     "run": "run",
     "bench": "bench",

@@ -1,0 +1,46 @@
+"""`infuse prebuilt`: a library of kernels by which models run without a compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import infuse
+from infuse.build.collecting import collected
+from infuse.build.prebuilt import make_prebuilt
+from infuse.cli import terminal
+from infuse.cli.models import load_model
+from infuse.options import FormatOptions
+from infuse.targets import Target
+from infuse.testing.corpus import block_graphs, operator_graphs
+
+
+def prebuilt(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Models whose elementwise work gets code of its own, which is faster.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the library goes.")
+    ] = Path("prebuilt"),
+    target: Annotated[
+        str, typer.Option(metavar="NAME", help="Processor, as `infuse compile --target`.")
+    ] = "native",
+) -> None:
+    """Compile the kernels of all operators and of the usual blocks of networks to a library.
+
+    With INFUSE_PREBUILT=FOLDER, `--compile never` runs models by it, without a compiler.
+    """
+    machine = Target.resolve(target)
+    graphs = (infuse.optimize(load_model(path, FormatOptions())) for path in models or ())
+    with terminal.progress("kernels") as progress:
+        functions = collected(machine, operator_graphs(), [*block_graphs(), *graphs])
+        path = output / f"infuse-{machine.name}.so"
+        make_prebuilt(functions, machine, path, progress)
+    terminal.say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
