@@ -17,7 +17,7 @@ from infuse.build.autotune.precision import Built, PrecisionReport, search_preci
 from infuse.build.build import build
 from infuse.build.prebuilt import build_program, prebuilt_for
 from infuse.build.toolchain import Toolchain
-from infuse.errors import OptionError, UnsupportedOperatorError
+from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.description import description_of
 from infuse.ir.dim_text import NAMELESS
@@ -43,7 +43,7 @@ from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
-from infuse.runtime.program import Prebuilt
+from infuse.runtime.program import Prebuilt, prebuilt_libraries
 from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
@@ -312,7 +312,13 @@ class Compilation:
 
     def _toolchain(self) -> Toolchain:
         """The compiler for the target, with the flags that the options ask for."""
-        toolchain = Toolchain.find(self.target)
+        try:
+            toolchain = Toolchain.find(self.target)
+        except ToolchainError as error:
+            if not prebuilt_libraries():
+                raise
+            hint = f'{error.hint}, or let prebuilt kernels run the model (compile="never")'
+            raise ToolchainError(error.what, hint=hint) from None
         if self.options.debug:
             return replace(toolchain, command=(*toolchain.command, *_DEBUG))
         return toolchain

@@ -25,9 +25,12 @@ struct NamedFunction {
   const char* name;
   ClosedFunction call;
 };
+/** `vector`: the same of one vector, where all that it takes and gives are floats and masks
+ * (`VectorFunction`); null otherwise. */
 struct NamedElement {
   const char* name;
   ElementFunction call;
+  void (*vector)();
 };
 
 /** All functions of a library, sorted by name. */
@@ -43,6 +46,7 @@ extern const char* const LIBRARY_FACTS;
 constexpr int NOT_THERE = -1;      // the number of an argument that is not there
 constexpr int REPEATED = -2;       // the column stride of what all columns share
 constexpr int MOST_OPERANDS = 8;   // of a function of elements
+constexpr int MOST_VECTORS = 32;   // registers of work that is done a vector at a time
 
 /** How rows move along an axis: ((row / below) % size) · stride, each the number of a slot. */
 struct RowCode {
@@ -63,6 +67,7 @@ struct Instruction {
   int kind, target, argument, operand_count;
   const int* operands;
   ElementFunction function;
+  void (*vector)();
   PlaceCode place;
 };
 
@@ -75,6 +80,7 @@ struct BlockAxisCode {
 /** What elementwise work does for a block of columns of one row. `columns`: the slot of the
  * channels of a pixel, where rows are blocks of these. */
 struct WorkCode {
+  bool in_vectors;  // it can be done in registers of the processor, a vector at a time
   int registers, result, arguments, columns, axis_count, count;
   const int* widths;
   const BlockAxisCode* axes;

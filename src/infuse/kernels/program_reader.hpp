@@ -125,12 +125,33 @@ inline PlaceCode read_place(Reader& r, int arguments) {
   return place;
 }
 
-inline ElementFunction read_element(Reader& r, const ElementFunction* elements, int least) {
+/** The function of an instruction; none for the number NOT_THERE. */
+inline void read_element(Reader& r, const NamedElement* const* elements, int least,
+                         Instruction* each) {
   const int number = r.number(least, r.p->elements);
-  return number < 0 || r.wrong ? nullptr : elements[number];
+  if (number < 0 || r.wrong) return;
+  each->function = elements[number]->call;
+  each->vector = elements[number]->vector;
 }
 
-inline void read_work(Reader& r, WorkCode* code, const ElementFunction* elements) {
+/** Whether elementwise work can be done a vector at a time: floats and masks alone, and no more
+ * registers than MOST_VECTORS. */
+inline bool fits_vectors(const WorkCode& code) {
+  bool fits = code.registers <= MOST_VECTORS;
+  for (int i = 0; i < code.count && fits; ++i) {
+    const Instruction& each = code.instructions[i];
+    const bool is_float = code.widths[each.target] == 4;
+    switch (each.kind) {
+      case LOAD: fits = is_float && each.place.column < 0; break;
+      case SPLAT: fits = is_float; break;
+      case APPLY: fits = each.vector && each.operand_count <= 3; break;
+      case PUT: fits = is_float && !each.function; break;
+    }
+  }
+  return fits && (code.result < 0 || code.widths[code.result] == 4);
+}
+
+inline void read_work(Reader& r, WorkCode* code, const NamedElement* const* elements) {
   const List widths = r.list(1, 9);
   code->registers = widths.count;
   code->widths = widths.items;
@@ -158,17 +179,18 @@ inline void read_work(Reader& r, WorkCode* code, const ElementFunction* elements
     } else if (each.kind == SPLAT) {
       each.argument = r.number(0, code->arguments);
     } else if (each.kind == APPLY) {
-      each.function = read_element(r, elements, 0);
+      read_element(r, elements, 0, &each);
       const List operands = r.list(0, widths.count);
       each.operand_count = operands.count;
       each.operands = operands.items;
       if (operands.count > MOST_OPERANDS) r.fail("a function of elements has too many operands");
     } else {
-      each.function = read_element(r, elements, NOT_THERE);
+      read_element(r, elements, NOT_THERE, &each);
       each.place = read_place(r, code->arguments);
     }
   }
   code->instructions = list;
+  code->in_vectors = !r.wrong && fits_vectors(*code);
 }
 
 inline Site read_site(Reader& r) {
@@ -334,11 +356,11 @@ inline void read_program(Reader& r) {
     else r.name = name, r.fail("this library has no function");
   }
   p->elements = r.count();
-  ElementFunction* elements = r.make<ElementFunction>(p->elements);
+  const NamedElement** elements = r.make<const NamedElement*>(p->elements);
   for (int i = 0; i < p->elements && !r.wrong; ++i) {
     const char* name = r.text();
     const NamedElement* entry = found(ELEMENTS, ELEMENT_COUNT, name);
-    if (entry) elements[i] = entry->call;
+    if (entry) elements[i] = entry;
     else r.name = name, r.fail("this library has no function");
   }
   read_terms(r);

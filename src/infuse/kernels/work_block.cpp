@@ -1,8 +1,9 @@
 // Elementwise work that is data: one block of columns of one row.
-#include "program.hpp"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "program.hpp"
+#include "simd.hpp"
 
 namespace infuse {
 
@@ -27,8 +28,8 @@ inline void fill(void* to, const void* from, long n) {
   for (long i = 0; i < n; ++i) ((T*)to)[i] = value;
 }
 
-/** The element at `from`, n times. */
-inline void splat(void* to, const void* from, int bytes, long n) {
+/** Stores the element at `from` n times. */
+inline void repeat(void* to, const void* from, int bytes, long n) {
   switch (bytes) {
     case 1: return fill<uint8_t>(to, from, n);
     case 2: return fill<uint16_t>(to, from, n);
@@ -76,6 +77,39 @@ bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
   return true;
 }
 
+typedef vf (*VectorFunction)(vf, vf, vf);
+
+/** The work of one vector, whose registers are the processor's. */
+template <class L>
+void work_vector(const WorkCode& code, const Slot* a, long row, long col, L lanes,
+                 const void* handed, void* result) {
+  vf r[MOST_VECTORS];
+  if (handed) r[0] = load((const float*)handed, Full{});
+  for (int k = 0; k < code.count; ++k) {
+    const Instruction& each = code.instructions[k];
+    switch (each.kind) {
+      case LOAD: {
+        const float* from = (const float*)a[each.place.pointer].p + offset(each.place, a, row);
+        r[each.target] = each.place.column == REPEATED ? splat(*from) : load(from + col, lanes);
+        break;
+      }
+      case SPLAT: r[each.target] = splat(*(const float*)&a[each.argument]); break;
+      case APPLY: {
+        const int* of = each.operands;
+        const vf x0 = r[of[0]], x1 = each.operand_count > 1 ? r[of[1]] : x0;
+        const vf x2 = each.operand_count > 2 ? r[of[2]] : x0;
+        r[each.target] = ((VectorFunction)each.vector)(x0, x1, x2);
+        break;
+      }
+      case PUT:
+        store((float*)a[each.place.pointer].p + offset(each.place, a, row) + col, r[each.target],
+              lanes);
+        break;
+    }
+  }
+  if (result) store((float*)result, r[code.result], Full{});
+}
+
 }  // namespace
 
 void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
@@ -83,6 +117,10 @@ void work_block(const WorkCall& work, long row, long col, int n, const void* han
   const WorkCode& code = *work.code;
   const Slot* a = work.slots;
   if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return;
+  if (code.in_vectors && n == LANES)
+    return work_vector(code, a, row, col, Full{}, handed, result);
+  if (code.in_vectors && n < LANES)
+    return work_vector(code, a, row, col, Tail{n}, handed, result);
   const long stride = (n * 8L + 63) / 64 * 64;
   char* room = (char*)__builtin_alloca_with_align(size_t(code.registers * stride + 64), 512);
   const void** registers = (const void**)__builtin_alloca(sizeof(void*) * size_t(code.registers + 1));
@@ -96,7 +134,7 @@ void work_block(const WorkCall& work, long row, long col, int n, const void* han
         const long bytes = place.bytes;
         const char* from = (const char*)a[place.pointer].p + offset(place, a, row) * bytes;
         if (place.column == REPEATED) {
-          splat(own, from, int(bytes), n);
+          repeat(own, from, int(bytes), n);
         } else if (place.column != NOT_THERE) {
           const long step = a[place.column].i;
           gather(own, from + col * step * bytes, step, int(bytes), n);
@@ -110,7 +148,7 @@ void work_block(const WorkCall& work, long row, long col, int n, const void* han
         break;
       }
       case SPLAT:
-        splat(own, &a[each.argument], code.widths[each.target], n);
+        repeat(own, &a[each.argument], code.widths[each.target], n);
         registers[each.target] = own;
         break;
       case APPLY: {

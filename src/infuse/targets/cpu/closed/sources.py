@@ -79,7 +79,7 @@ def closed_files(
     return {
         **texts,
         **shared_files(shared),
-        "table.cpp": _table(sorted(functions), sorted(elements), facts),
+        "table.cpp": _table(sorted(functions), {n: elements[n] for n in sorted(elements)}, facts),
         **{name: (KERNELS / name).read_text("utf-8") for name in _EXECUTOR},
     }
 
@@ -177,22 +177,49 @@ def _element(function: ElementFunction) -> str:
     else:
         start, stop = "#pragma GCC ivdep\n  for (long i = 0; i < n; ++i) {", "  }"
         loads.insert(0, "    const One lanes{};")
-    head = f"{_LINKAGE} void {element_name(function)}({parameters}) {{"
-    return "\n".join([head, "  (void)found_zero;", start, *loads, store, stop, "}", ""])
+    name = element_name(function)
+    head = f"{_LINKAGE} void {name}({parameters}) {{"
+    lines = [head, "  (void)found_zero;", start, *loads, store, stop, "}", ""]
+    return "\n".join([*lines, *(_vector(function, name) if has_vector(function) else ())])
 
 
-def _table(functions: Sequence[str], elements: Sequence[str], facts: str) -> str:
+def has_vector(function: ElementFunction) -> bool:
+    """Whether a function of elements is also one of vectors: it has to do with floats and masks."""
+    types = {*function.takes, function.gives}
+    return function.in_vectors and types <= {"float", "bool"} and len(function.takes) <= 3
+
+
+def _vector(function: ElementFunction, name: str) -> list[str]:
+    """The function of three vectors, masks as such; those that it does not take mean nothing."""
+    masks = {"float": "y{0}", "bool": "as_int(y{0})"}
+    taken = [f"  const auto x{i} = {masks[t].format(i)};" for i, t in enumerate(function.takes)]
+    given = function.text if function.gives == "float" else f"as_float({function.text})"
+    head = f"{_LINKAGE} vf {name}_vector(vf y0, vf y1, vf y2) {{"
+    return [
+        head,
+        "  using L = Full; (void)y0, (void)y1, (void)y2;",
+        *taken,
+        f"  return {given};",
+        "}\n",
+    ]
+
+
+def _table(functions: Sequence[str], elements: Mapping[str, ElementFunction], facts: str) -> str:
     """A file with the table of all functions, by which a program finds them."""
-    lines = ['#include "program.hpp"', ""]
-    lines += [f"{_LINKAGE} long {n}(infuse::Context&, const infuse::Slot*);" for n in functions]
+    vectors = {n: f"{n}_vector" for n, f in elements.items() if has_vector(f)}
+    lines = ['#include "program.hpp"', '#include "simd.hpp"', "", "using namespace infuse;", ""]
+    lines += [f"{_LINKAGE} long {n}(Context&, const Slot*);" for n in functions]
     lines += [f"{_LINKAGE} void {n}(void*, const void* const*, long, bool*);" for n in elements]
-    lines += ["", "namespace infuse {", ""]
-    for names, type, what in (
-        (functions, "NamedFunction", "FUNCTION"),
-        (elements, "NamedElement", "ELEMENT"),
-    ):
-        lines.append(f"extern const {type} {what}S[] = {{")
-        lines += [f'    {{"{name}", {name}}},' for name in names]
-        lines += ['    {"", nullptr}};', f"extern const long {what}_COUNT = {len(names)};"]
+    lines += [f"{_LINKAGE} vf {n}(vf, vf, vf);" for n in vectors.values()]
+    lines += ["", "namespace infuse {", "", "extern const NamedFunction FUNCTIONS[] = {"]
+    lines += [f'    {{"{n}", {n}}},' for n in functions]
+    lines += ['    {"", nullptr}};', f"extern const long FUNCTION_COUNT = {len(functions)};"]
+    lines.append("extern const NamedElement ELEMENTS[] = {")
+    cast = "(void (*)())"
+    for name in elements:
+        vector = f"{cast}{vectors[name]}" if name in vectors else "nullptr"
+        lines.append(f'    {{"{name}", {name}, {vector}}},')
+    lines.append('    {"", nullptr, nullptr}};')
+    lines.append(f"extern const long ELEMENT_COUNT = {len(elements)};")
     lines.append(f"extern const char* const LIBRARY_FACTS = {json.dumps(facts)};")
     return "\n".join([*lines, "", "}  // namespace infuse", ""])
