@@ -25,7 +25,7 @@ def rolled(g: Importer, x: Value, axis: int, shift: int | Value) -> Value:
         parts = g.slice(x, axis, first, size), g.slice(x, axis, 0, first)
         return g("Concat", *parts, axis=axis)
     sources = g.calculated("Sub", _numbers(g, size), shift)
-    return g("Gather", x, g("Mod", sources, g.calculated("Max", size, 1)), axis=axis)
+    return g("Gather", x, g("Mod", sources, size), axis=axis)
 
 
 def mirrored(g: GraphBuilder, x: Value, axis: int, before: int, after: int) -> Value:
