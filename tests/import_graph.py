@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +42,15 @@ def targets(node: ast.AST, path: Path) -> Iterator[str]:
                 yield deeper if exists(deeper) else base
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all statements inside of it, without their expressions."""
+    yield node
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            yield from statements(inner)
+
+
+@cache
 def imports(path: Path) -> list[tuple[int, str]]:
     """(line, module) of every import of these packages in one file, also inside functions; a
     package that finds its modules by itself imports all below it.
@@ -49,7 +58,7 @@ def imports(path: Path) -> list[tuple[int, str]]:
     source = path.read_text(encoding="utf-8")
     found = [
         (node.lineno, module)
-        for node in ast.walk(ast.parse(source))
+        for node in statements(ast.parse(source))
         for module in targets(node, path)
         if hasattr(node, "lineno")
     ]
