@@ -61,6 +61,8 @@ class Weights:
     def hash(self, sources: Iterable[Array]) -> None:
         """Hash those of these arrays that are large side by side, before they are added."""
         large = [source for source in sources if source.nbytes >= _LARGE]
+        if not large:
+            return
         with ThreadPoolExecutor(cpu_limit()) as pool:
             for source, digest in zip(large, pool.map(_digest, large)):
                 self._digests[id(source)] = (source, digest)
