@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -145,17 +147,20 @@ def _read_entry(domain: str, name: str, schema: Any) -> Entry:
 
 
 def _opsets(domain: str, name: str) -> str:
-    versions = [
-        s.since_version
-        for s in defs.get_all_schemas_with_history()
-        if (s.domain, s.name) == (domain, name)
-    ]
-    if not versions:
+    versions = _versions()[domain]
+    if name not in versions:
         return "1" if domain else ""
-    newest = {"": defs.onnx_opset_version()}.get(domain) or max(
-        s.since_version for s in defs.get_all_schemas_with_history() if s.domain == domain
-    )
-    return f"{min(versions)}–{newest}"
+    newest = {"": defs.onnx_opset_version()}.get(domain) or max(map(max, versions.values()))
+    return f"{min(versions[name])}–{newest}"
+
+
+@cache
+def _versions() -> dict[str, dict[str, list[int]]]:
+    """By domain and operator of ONNX the opsets in which it is new."""
+    found: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    for schema in defs.get_all_schemas_with_history():
+        found[schema.domain].setdefault(schema.name, []).append(schema.since_version)
+    return found
 
 
 def entry_of(op: type[Op]) -> Entry:
@@ -233,10 +238,12 @@ def _named_types(texts: Iterable[str]) -> set[DType]:
     return {d for d in dtypes.ALL if d.name in names or d.name + "fn" in names}
 
 
+@cache
 def _schema(op: type[Op]) -> Any:
     return defs.get_schema(op.name, op.domain) if defs.has(op.name, op.domain) else None
 
 
+@cache
 def _main_input(op: type[Op]) -> int:
     """The input that may have most element types, the first of equals."""
     schema = _schema(op)
