@@ -68,15 +68,17 @@ class Evidence:
         return f"{len(self.cases)} cases; fired on {self.fired} of {self.tried} variants: {parts}"
 
 
-def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
+def check_rule(
+    rule: Rule, seed: int = 0, variants: int = VARIANTS, least: int = LEAST_VARIANTS
+) -> Evidence:
     """Everything below for every spelling of a rule; AssertionError says what is wrong.
 
-    `variants` is how many are tried for the rule as a whole, and at least some for each of its
-    cases.
+    `variants` is how many are tried for the rule as a whole, and `least` how many at least for
+    each of its cases.
     """
     rng = np.random.default_rng(seed)
     evidence = Evidence(cases(rule, rng))
-    each = max(LEAST_VARIANTS, variants // len(evidence.cases))
+    each = max(least, variants // len(evidence.cases))
     for case in evidence.cases:
         check_meaning(case)
         check_swapped(case)
