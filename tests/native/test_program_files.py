@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,35 @@ def test_a_library_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(CompiledModelError, match="cannot be loaded"):
         infuse.compile(network(), NEVER)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "other", [{"tune": True}, {"prefix": "net"}, {"debug": True}, {"precision": "fp16"}]
+)
+def test_what_only_compiled_code_has_is_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"{next(iter(other))} is "):
+        CompileOptions(compile="never", **other)
+
+
+@pytest.mark.usefixtures("folder")
+def test_steps_of_prebuilt_kernels_are_not_profiled() -> None:
+    x = np.zeros((1, 4, 8), np.float32)
+    with pytest.raises(OptionError, match="leave no records"):
+        infuse.profile(network(), {"x": x}, NEVER)
+
+
+def test_a_model_runs_without_a_compiler(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "")
+    x = np.ones((2, 4, 8), np.float32)
+    with infuse.compile(network(), NEVER) as model:
+        expected = evaluate(network(), {"x": x})["d"]
+        np.testing.assert_allclose(model.run({"x": x})["d"], expected, rtol=2e-6)
+    with infuse.load_compiled(folder) as model:
+        np.testing.assert_allclose(model.run({"x": x})["d"], expected, rtol=2e-6)
 
 
 @pytest.mark.usefixtures("folder")

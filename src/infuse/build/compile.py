@@ -293,6 +293,11 @@ class Compilation:
         if profile:
             info["profile"] = all_sizes([program, *program.bodies])
         if self.prebuilt is not None:
+            if profile:
+                raise OptionError(
+                    "steps of prebuilt kernels leave no records of when they ran",
+                    hint='let the model be compiled (compile="wait")',
+                )
             return build_program(generated, info, self.prebuilt, self.target, output)
         folder = build(
             emitter_of(self.target.machine).print_sources(

@@ -115,6 +115,17 @@ class CompileOptions(Checked):
                 f"names of C cannot begin with {self.prefix!r}",
                 hint="a prefix is a letter, then letters, digits and _",
             )
+        if self.compile == "never":
+            self._require_prebuilt()
+
+    def _require_prebuilt(self) -> None:
+        """OptionError where something is asked for that only compiled code has."""
+        hint = 'let the model be compiled (compile="wait"), or leave it out'
+        for name in ("tune", "prefix", "debug"):
+            if getattr(self, name) != getattr(CompileOptions, name):
+                raise refusal(name, "is for code that is compiled, and nothing is", hint)
+        if self.precision != "fp32":
+            raise refusal("precision", "is fp32 where nothing is compiled", hint)
 
     @classmethod
     def flat(
