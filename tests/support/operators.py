@@ -238,12 +238,15 @@ def _named_types(texts: Iterable[str]) -> set[DType]:
     return {d for d in dtypes.ALL if d.name in names or d.name + "fn" in names}
 
 
-@cache
 def _schema(op: type[Op]) -> Any:
-    return defs.get_schema(op.name, op.domain) if defs.has(op.name, op.domain) else None
+    return _schema_of(op.name, op.domain)
 
 
 @cache
+def _schema_of(name: str, domain: str) -> Any:
+    return defs.get_schema(name, domain) if defs.has(name, domain) else None
+
+
 def _main_input(op: type[Op]) -> int:
     """The input that may have most element types, the first of equals."""
     schema = _schema(op)
