@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,7 +24,8 @@ def collected(
     code are left out.
     """
     functions = emitter_of(target.machine).closed()
-    for graph, is_usual in (*((g, False) for g in graphs), *((g, True) for g in usual)):
+    all_graphs = itertools.chain(((g, False) for g in graphs), ((g, True) for g in usual))
+    for graph, is_usual in all_graphs:
         for threads in _THREADS if is_usual else _THREADS[:1]:
             try:
                 functions.add(*generate(graph, target, threads), usual=is_usual)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,7 @@ import infuse
 from infuse.build.collecting import collected
 from infuse.build.prebuilt import make_prebuilt
 from infuse.cli import terminal
-from infuse.cli.models import load_model
-from infuse.options import FormatOptions
+from infuse.errors import OptionError
 from infuse.targets import Target
 from infuse.testing.corpus import block_graphs, operator_graphs
 
@@ -29,6 +29,9 @@ def prebuilt(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the library goes.")
     ] = Path("prebuilt"),
+    only_models: Annotated[
+        bool, typer.Option("--only-models", help="Nothing but what these models call.")
+    ] = False,
     target: Annotated[
         str, typer.Option(metavar="NAME", help="Processor, as `infuse compile --target`.")
     ] = "native",
@@ -37,10 +40,13 @@ def prebuilt(
 
     With INFUSE_PREBUILT=FOLDER, `--compile never` runs models by it, without a compiler.
     """
+    if only_models and not models:
+        raise OptionError("--only-models has no models", hint="name the models that are to run")
     machine = Target.resolve(target)
-    graphs = (infuse.optimize(load_model(path, FormatOptions())) for path in models or ())
+    graphs = (infuse.optimize(infuse.load(path)) for path in models or ())
     with terminal.progress("kernels") as progress:
-        functions = collected(machine, operator_graphs(), [*block_graphs(), *graphs])
+        operators, blocks = ((), ()) if only_models else (operator_graphs(), block_graphs())
+        functions = collected(machine, operators, itertools.chain(blocks, graphs))
         path = output / f"infuse-{machine.name}.so"
         make_prebuilt(functions, machine, path, progress)
     terminal.say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
