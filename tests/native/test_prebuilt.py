@@ -7,15 +7,22 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
+import infuse
 from infuse.build.compile import Compilation, compile_graph
 from infuse.build.prebuilt import make_prebuilt
+from infuse.errors import DataError
 from infuse.ir.graph import Graph
 from infuse.lowering.emitter import ClosedFunctions, emitter_of
+from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime.program import FOLDER_VARIABLE
 from infuse.targets import Target
+from tests.branch_models import CASES, names
+from tests.models.onnx_tools import run as onnxruntime
+from tests.native import dynamic_models
 from tests.native.op_cases import GROUPS, Case, check, members, native_cases
 from tests.native.random_models import together
 from tests.native.test_random_graphs import differences
@@ -78,3 +85,44 @@ def test_random_networks_of_any_sizes(library: Any) -> None:
     with compile_graph(graph, NEVER) as model:
         for feeds in runs:
             assert not differences(model.run(feeds), graph, feeds)
+
+
+@names
+def test_branches_answer_as_onnxruntime(name: str, library: Any) -> None:
+    case = CASES[name]
+    graph = infuse.optimize(infuse.load(case.proto))
+    library([graph])
+    with compile_graph(graph, NEVER) as model:
+        taken = {spec.name for spec in model.inputs}
+        for feeds in [*case.feeds, case.feeds[0]]:
+            results = model.run({k: v for k, v in feeds.items() if k in taken}).values()
+            for actual, expected in zip(results, onnxruntime(case.proto, feeds), strict=True):
+                np.testing.assert_allclose(actual, expected, rtol=2e-6, strict=True)
+
+
+@pytest.mark.parametrize("name", dynamic_models.CASES)
+def test_sizes_that_a_run_finds_and_loops(name: str, library: Any) -> None:
+    make, every = dynamic_models.CASES[name]
+    graph = infuse.load(make())
+    library([graph])
+    with compile_graph(graph, NEVER) as model:
+        for feeds in [*every, every[0]]:
+            results = model.run(feeds)
+            for output, expected in evaluate(graph, feeds).items():
+                if expected.size:  # the sizes of what a loop without iterations stacks are open
+                    np.testing.assert_allclose(results[output], expected, rtol=2e-6, strict=True)
+
+
+def test_what_fails_in_a_body_is_told(library: Any) -> None:
+    case = next(case for case in CASES.values() if case.fails)
+    graph = infuse.optimize(infuse.load(case.proto))
+    library([graph])
+    with compile_graph(graph, NEVER) as prebuilt, compile_graph(graph) as compiled:
+        taken = {spec.name for spec in prebuilt.inputs}
+        for feeds in case.fails:
+            own = {k: v for k, v in feeds.items() if k in taken}
+            with pytest.raises(DataError) as expected:
+                compiled.run(own)
+            with pytest.raises(DataError) as found:
+                prebuilt.run(own)
+            assert found.value.what == expected.value.what

@@ -88,9 +88,9 @@ double estimated(const Term& term, const long* d) {
   return stack[0];
 }
 
-bool too_large(const Program* p, const long* d) {
-  for (int i = 0; i < p->before_run.count; ++i)
-    if (!(estimated(p->term[p->before_run.items[i]], d) < TOO_LARGE)) return true;
+bool too_large(const Program* p, const List& sizes, const long* d) {
+  for (int i = 0; i < sizes.count; ++i)
+    if (!(estimated(p->term[sizes.items[i]], d) < TOO_LARGE)) return true;
   return false;
 }
 
@@ -98,16 +98,25 @@ bool too_large(const Program* p, const long* d) {
 
 // ---- running -----------------------------------------------------------------------------------
 
-struct Run {
-  const Program* p;
-  Context* pool;
-  long *d, *key, *offsets, *values, *bytes;
+/** What a context keeps of one of the programs of a model. */
+struct Frame {
+  const Part* q;
   bool planned;
+  int turn;
+  long *key, *offsets, *bytes;
   Block arena;
   Block *late, *left, *own;
+  const char** results;
   Slot* slots;
   const void* const* in;
   void* const* out;
+};
+
+struct Run {
+  const Program* p;
+  Context* pool;
+  long *d, *values;
+  Frame* frames;
   const void** all_inputs;
   const char* error;
   char text[512];
@@ -120,22 +129,56 @@ long value_of(const Run* m, int term) {
   return t.late ? evaluated(t, m->d) : m->values[term];
 }
 
-char* lies(const Run* m, const Site& site) {
+/** The blocks of the outputs that a run makes now; bodies have two of each, in turn. */
+Block* own_blocks(const Frame* f) { return f->own + f->turn * f->q->outputs; }
+
+char* lies(const Run* m, const Frame* f, const Site& site) {
   char* base = nullptr;
   switch (site.base) {
-    case IN_INPUT: base = (char*)m->in[site.number]; break;
-    case IN_OUTPUT: base = (char*)m->out[site.number]; break;
-    case IN_OWN: base = m->own[site.number].data; break;
+    case IN_INPUT: base = (char*)f->in[site.number]; break;
+    case IN_OUTPUT: base = (char*)f->out[site.number]; break;
+    case IN_OWN: base = own_blocks(f)[site.number].data; break;
     case IN_WEIGHTS: base = (char*)m->p->weights + site.number; break;
-    case IN_ARENA: base = m->arena.data + m->offsets[site.number]; break;
-    case IN_LATE: base = m->late[site.number].data; break;
-    case IN_BLOCK: base = m->left[site.number].data; break;
+    case IN_ARENA: base = f->arena.data + f->offsets[site.number]; break;
+    case IN_LATE: base = f->late[site.number].data; break;
+    case IN_BLOCK: base = f->left[site.number].data; break;
   }
   return site.offset == NOT_THERE ? base : base + value_of(m, site.offset) * site.bytes;
 }
 
-long called(Run* m, const Call& call) {
-  Slot* slots = m->slots;
+int run_part(Run* m, int number, const void* const* in, void* const* out);
+
+/** Does a script; what it ends with. */
+long scripted(Run* m, const Script& script, Slot* s) {
+  for (int at = 0; at < script.count; ++at) {
+    const ScriptStep& step = script.steps[at];
+    switch (step.kind) {
+      case DO_CONST: s[step.a].i = step.b; break;
+      case DO_JUMP: at = int(step.a) - 1; break;
+      case DO_UNLESS:
+        if (!s[step.a].i) at = int(step.b) - 1;
+        break;
+      case DO_END: return long(step.a);
+      case DO_CALL: s[step.a].i = m->p->called[step.b](*m->pool, s + step.c); break;
+      case DO_BODY: {
+        const int failed = run_part(m, int(step.a), &s[step.b].p, nullptr);
+        if (failed) return failed;
+        break;
+      }
+      case DO_RESULT: s[step.a].p = m->frames[step.b].results[step.c]; break;
+      case DO_BLOCK: s[step.a].p = m->frames[step.b].left + step.c; break;
+      case DO_TERM: s[step.a].i = value_of(m, int(step.b)); break;
+      case DO_ESTIMATE: s[step.a].f = estimated(m->p->term[step.b], m->d); break;
+      case DO_GET: s[step.a].i = m->d[step.b]; break;
+      case DO_SET: m->d[step.a] = long(s[step.b].i); break;
+      default: compute(step, s); break;
+    }
+  }
+  return 0;
+}
+
+long called(Run* m, const Frame* f, const Call& call) {
+  Slot* slots = f->slots;
   for (int i = 0; i < call.fill_count; ++i) {
     const Fill& each = call.fills[i];
     Slot& slot = slots[each.slot];
@@ -144,9 +187,9 @@ long called(Run* m, const Call& call) {
       case BITS: slot.i = each.value; break;
       case ESTIMATE: slot.f = estimated(m->p->term[each.value], m->d); break;
       case FOUND: slot.p = m->d + each.value; break;
-      case TENSOR: slot.p = lies(m, each.sites[0]); break;
+      case TENSOR: slot.p = lies(m, f, each.sites[0]); break;
       case EITHER: {
-        char* at = lies(m, each.sites[value_of(m, int(each.value)) == 0 ? 0 : 1]);
+        char* at = lies(m, f, each.sites[value_of(m, int(each.value)) == 0 ? 0 : 1]);
         slot.p = each.offset == NOT_THERE ? at : at + value_of(m, each.offset) * each.bytes;
         break;
       }
@@ -157,7 +200,7 @@ long called(Run* m, const Call& call) {
         break;
     }
   }
-  return call.function(*m->pool, slots);
+  return call.script ? scripted(m, *call.script, slots) : call.function(*m->pool, slots);
 }
 
 int fail(Run* m, int failure, const char* where) {
@@ -172,72 +215,110 @@ int fail(Run* m, int failure, const char* where) {
 }
 
 /** The arena's bytes for these sizes; negative when memory runs out. */
-long place(Run* m) {
-  const Program* p = m->p;
-  if (p->total >= 0) {
-    for (int i = 0; i < p->buffers; ++i) m->offsets[i] = p->offsets[i];
-    return p->total;
+long place(Run* m, Frame* f) {
+  const Part* q = f->q;
+  if (q->total >= 0) {
+    for (int i = 0; i < q->buffers; ++i) f->offsets[i] = q->offsets[i];
+    return q->total;
   }
-  for (int i = 0; i < p->buffers; ++i) m->bytes[i] = m->values[p->buffer_terms[i]];
-  const ArenaItems items = {m->bytes, p->first, p->last, p->buffers};
-  void* work = malloc(size_t(arena_scratch(p->buffers)));
+  for (int i = 0; i < q->buffers; ++i) f->bytes[i] = value_of(m, q->buffer_terms[i]);
+  const ArenaItems items = {f->bytes, q->first, q->last, q->buffers};
+  void* work = malloc(size_t(arena_scratch(q->buffers)));
   if (!work) return -1;
-  const long total = arena_plan(&items, p->orders, p->attempts, m->offsets, work);
+  const long total = arena_plan(&items, q->orders, q->attempts, f->offsets, work);
   free(work);
   return total;
 }
 
-/** Plans anew where sizes changed. */
-int prepare(Run* m) {
+/** Plans anew where sizes changed: those of the inputs, and for a body all that are known. */
+int prepare(Run* m, Frame* f) {
   const Program* p = m->p;
-  const size_t key = sizeof(long) * size_t(p->input_symbols);
-  if (m->planned && memcmp(m->d, m->key, key) == 0) return 0;
-  m->planned = false;
-  if (too_large(p, m->d)) {
+  const Part* q = f->q;
+  const bool outermost = f == m->frames;
+  const size_t key = sizeof(long) * size_t(outermost ? p->input_symbols : p->symbols);
+  if (f->planned && memcmp(m->d, f->key, key) == 0) return 0;
+  f->planned = false;
+  if (too_large(p, q->before_run, m->d)) {
     m->error = "the sizes of the inputs make tensors that are too large";
     return DIFFERENT_SIZES;
   }
-  for (int i = 0; i < p->terms; ++i)
+  for (int i = 0; i < p->terms && outermost; ++i)
     if (!p->term[i].late) m->values[i] = evaluated(p->term[i], m->d);
-  for (int i = 0; i < p->checks; ++i) {
-    if (m->values[p->check[i].term]) continue;
-    m->error = p->check[i].message;
+  for (int i = 0; i < q->checks; ++i) {
+    if (value_of(m, q->check[i].term)) continue;
+    m->error = q->check[i].message;
     return DIFFERENT_SIZES;
   }
-  const long bytes = place(m);
+  const long bytes = place(m, f);
   long scratch = 64;
-  for (int i = 0; i < p->scratch_count; ++i) scratch = max_long(scratch, called(m, p->scratch[i]));
-  if (bytes < 0 || !m->pool->reserve(scratch) || !obtain(&m->arena, bytes))
+  for (int i = 0; i < q->scratch_count; ++i)
+    scratch = max_long(scratch, called(m, f, q->scratch[i]));
+  if (bytes < 0 || !m->pool->reserve(scratch) || !obtain(&f->arena, bytes))
     return fail(m, NO_MEMORY, "the working buffers");
-  memcpy(m->key, m->d, key);
-  m->planned = true;
+  memcpy(f->key, m->d, key);
+  f->planned = true;
   return 0;
 }
 
-int run_step(Run* m, const ProgramStep& step) {
+int run_step(Run* m, Frame* f, const ProgramStep& step) {
   for (int i = 0; i < step.room_count; ++i) {
     const Room& room = step.rooms[i];
     const Term& term = m->p->term[room.term];
     const bool possible = !room.estimated || estimated(term, m->d) < TOO_LARGE;
-    Block* block = (room.output ? m->own : m->late) + room.number;
+    Block* block = (room.output ? own_blocks(f) : f->late) + room.number;
     if (!possible || !obtain(block, value_of(m, room.term)))
       return fail(m, NO_MEMORY, step.where);
   }
   for (int i = 0; i < step.scratch_count; ++i)
-    if (!m->pool->reserve(called(m, step.scratch[i]))) return fail(m, NO_MEMORY, step.where);
+    if (!m->pool->reserve(called(m, f, step.scratch[i]))) return fail(m, NO_MEMORY, step.where);
   if (step.written.count) {
     bool any = false;
     for (int i = 0; i < step.written.count; ++i) any |= value_of(m, step.written.items[i]) > 0;
     if (!any) return 0;
   }
-  const long failed = called(m, step.call);
+  const long failed = called(m, f, step.call);
   return step.checks && failed ? fail(m, int(failed), step.where) : 0;
 }
 
-long held(const Block* blocks, int count) { return block_bytes(blocks, count); }
+/** Runs one of the programs; nonzero at the first step that finds something wrong. */
+int run_part(Run* m, int number, const void* const* in, void* const* out) {
+  Frame* f = m->frames + number;
+  int failed = prepare(m, f);
+  if (failed) return failed;
+  f->in = in, f->out = out;
+  if (number) f->turn ^= 1;
+  for (int k = 0; k < f->q->steps && !failed; ++k) failed = run_step(m, f, f->q->step[k]);
+  for (int k = 0; k < f->q->outputs && !failed; ++k) {
+    const Output& output = f->q->output[k];
+    if (output.owned)
+      f->results[k] = output.alias < 0 ? own_blocks(f)[k].data : (const char*)in[output.alias];
+  }
+  return failed;
+}
 
 template <class T> T* zeros(long count) {
   return (T*)calloc(size_t(count) + 1, sizeof(T));
+}
+
+bool open_frame(const Program* p, const Part* q, Frame* f) {
+  f->q = q;
+  f->key = zeros<long>(p->symbols);
+  f->offsets = zeros<long>(q->buffers), f->bytes = zeros<long>(q->buffers);
+  f->late = zeros<Block>(q->late_blocks), f->left = zeros<Block>(q->left_blocks);
+  f->own = zeros<Block>(2L * q->outputs);
+  f->results = zeros<const char*>(q->outputs);
+  f->slots = zeros<Slot>(q->most_slots);
+  return f->key && f->offsets && f->bytes && f->late && f->left && f->own && f->results && f->slots;
+}
+
+void close_frame(Frame* f) {
+  memory_close(f->arena.own);
+  if (f->late) close_blocks(f->late, f->q->late_blocks);
+  if (f->left) close_blocks(f->left, f->q->left_blocks);
+  if (f->own) close_blocks(f->own, 2 * f->q->outputs);
+  void* const lists[] = {f->key, f->offsets, f->bytes,          f->late,
+                         f->left, f->own,    (void*)f->results, f->slots};
+  for (void* each : lists) free(each);
 }
 
 }  // namespace
@@ -268,12 +349,9 @@ INFUSE_API void infuse_program_close(void* program) {
 INFUSE_API void infuse_close(void* context) {
   Run* m = (Run*)context;
   if (!m) return;
-  memory_close(m->arena.own);
-  if (m->late) close_blocks(m->late, m->p->late_blocks);
-  if (m->left) close_blocks(m->left, m->p->left_blocks);
-  if (m->own) close_blocks(m->own, m->p->outputs);
-  void* const lists[] = {m->d,    m->key,  m->offsets, m->values, m->bytes,
-                         m->late, m->left, m->own,     m->slots,  (void*)m->all_inputs};
+  for (int i = 0; m->frames && i < m->p->parts; ++i)
+    if (m->frames[i].q) close_frame(m->frames + i);
+  void* const lists[] = {m->d, m->values, m->frames, (void*)m->all_inputs};
   for (void* each : lists) free(each);
   context_close(m->pool);
   free(m);
@@ -286,22 +364,19 @@ INFUSE_API void* infuse_program_open(void* program, int threads) {
   m->p = p;
   m->error = "";
   m->pool = context_open(threads);
-  m->d = zeros<long>(p->symbols), m->key = zeros<long>(p->input_symbols);
-  m->offsets = zeros<long>(p->buffers), m->bytes = zeros<long>(p->buffers);
-  m->values = zeros<long>(p->terms);
-  m->late = zeros<Block>(p->late_blocks), m->left = zeros<Block>(p->left_blocks);
-  m->own = zeros<Block>(p->outputs);
-  m->slots = zeros<Slot>(p->most_slots);
-  m->all_inputs = zeros<const void*>(p->inputs);
-  if (m->pool && m->d && m->key && m->offsets && m->bytes && m->values && m->late && m->left &&
-      m->own && m->slots && m->all_inputs)
-    return m;
+  m->d = zeros<long>(p->symbols), m->values = zeros<long>(p->terms);
+  m->frames = zeros<Frame>(p->parts);
+  m->all_inputs = zeros<const void*>(p->part[0].inputs);
+  bool whole = m->pool && m->d && m->values && m->frames && m->all_inputs;
+  for (int i = 0; i < p->parts && whole; ++i) whole = open_frame(p, p->part + i, m->frames + i);
+  if (whole) return m;
   infuse_close(m);
   return nullptr;
 }
 
 INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims) {
   const Program* p = (const Program*)program;
+  const Part* q = p->part;
   long* d = zeros<long>(p->symbols);
   if (!d) return OUT_OF_MEMORY;
   bool valid = true;
@@ -309,11 +384,11 @@ INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int6
     d[i] = long(symbols[i]);
     valid &= d[i] >= 0;
   }
-  valid = valid && !too_large(p, d);
+  valid = valid && !too_large(p, q->before_run, d);
   long at = 0;
-  for (int k = 0; k < p->outputs && valid; ++k) {
-    for (int i = 0; i < p->output[k].sizes.count; ++i) {
-      const Term& term = p->term[p->output[k].sizes.items[i]];
+  for (int k = 0; k < q->outputs && valid; ++k) {
+    for (int i = 0; i < q->output[k].sizes.count; ++i) {
+      const Term& term = p->term[q->output[k].sizes.items[i]];
       dims[at] = term.late ? -1 : evaluated(term, d);
       valid &= term.late || dims[at] >= 0;
       ++at;
@@ -327,28 +402,28 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
                           void* const* outputs) {
   const FlushSubnormals flush;
   Run* m = (Run*)context;
-  const Program* p = m->p;
+  const Part* q = m->p->part;
   m->error = nullptr;
   m->pool->index_limit = -1;
-  for (int i = 0; i < p->input_symbols; ++i) m->d[i] = long(symbols[i]);
-  m->in = inputs, m->out = outputs;
-  if (p->has_defaults) {
-    for (int i = 0; i < p->inputs; ++i)
-      m->all_inputs[i] = inputs[i] || p->defaults[i] < 0 ? inputs[i] : p->weights + p->defaults[i];
-    m->in = m->all_inputs;
+  for (int i = 0; i < m->p->input_symbols; ++i) m->d[i] = long(symbols[i]);
+  if (q->has_defaults) {
+    for (int i = 0; i < q->inputs; ++i)
+      m->all_inputs[i] =
+          inputs[i] || q->defaults[i] < 0 ? inputs[i] : m->p->weights + q->defaults[i];
+    inputs = m->all_inputs;
   }
-  int failed = prepare(m);
-  for (int k = 0; k < p->steps && !failed; ++k) failed = run_step(m, p->step[k]);
+  const int failed = run_part(m, 0, inputs, outputs);
   if (!failed) return OK;
   return failed == NO_MEMORY ? OUT_OF_MEMORY : BAD_DATA;
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
   Run* m = (Run*)context;
-  if (number < 0 || number >= m->p->outputs || !m->p->output[number].owned) return nullptr;
-  const List& sizes = m->p->output[number].sizes;
+  const Part* q = m->p->part;
+  if (number < 0 || number >= q->outputs || !q->output[number].owned) return nullptr;
+  const List& sizes = q->output[number].sizes;
   for (int i = 0; i < sizes.count; ++i) dims[i] = value_of(m, sizes.items[i]);
-  return m->own[number].data;
+  return m->frames[0].results[number];
 }
 
 INFUSE_API const char* infuse_error(void* context) {
@@ -359,19 +434,24 @@ INFUSE_API const char* infuse_error(void* context) {
 
 INFUSE_API int64_t infuse_arena_bytes(void* context) {
   const Run* m = (const Run*)context;
-  return (m->planned ? m->arena.capacity : 0) + held(m->late, m->p->late_blocks) +
-         held(m->left, m->p->left_blocks) + held(m->own, m->p->outputs);
+  long bytes = 0;
+  for (int i = 0; i < m->p->parts; ++i) {
+    const Frame& f = m->frames[i];
+    bytes += (f.planned ? f.arena.capacity : 0) + block_bytes(f.late, f.q->late_blocks) +
+             block_bytes(f.left, f.q->left_blocks) + block_bytes(f.own, 2 * f.q->outputs);
+  }
+  return bytes;
 }
 
 INFUSE_API int64_t infuse_live_bytes(void* context) {
   const Run* m = (const Run*)context;
-  const Program* p = m->p;
+  const Part* q = m->p->part;
   long most = 0;
-  for (int step = 0; step < p->steps; ++step) {
+  for (int step = 0; step < q->steps; ++step) {
     long live = 0;
-    for (int i = 0; i < p->buffers; ++i)
-      if (p->first[i] <= step && step <= p->last[i])
-        live += (evaluated(p->term[p->buffer_terms[i]], m->d) + 63) / 64 * 64;
+    for (int i = 0; i < q->buffers; ++i)
+      if (q->first[i] <= step && step <= q->last[i])
+        live += (evaluated(m->p->term[q->buffer_terms[i]], m->d) + 63) / 64 * 64;
     most = max_long(most, live);
   }
   return most;

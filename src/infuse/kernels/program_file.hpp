@@ -1,6 +1,6 @@
 // Programs that are data: what a file of them consists of.
 #pragma once
-#include "program.hpp"
+#include "script.hpp"
 
 namespace infuse {
 
@@ -31,8 +31,10 @@ struct Fill {
   Site sites[2];
   int offset, bytes;
 };
+/** A call of a function, or of a script where there is none. */
 struct Call {
   ClosedFunction function;
+  const Script* script;
   int slot_count, fill_count;
   const Fill* fills;
 };
@@ -52,7 +54,7 @@ struct ProgramStep {
   Call call;
 };
 struct Output {
-  int owned;
+  int owned, alias;  // alias: the input that it is, unchanged
   List sizes;
 };
 struct Check {
@@ -60,19 +62,11 @@ struct Check {
   const char* message;
 };
 
-struct Program {
-  int64_t* words;
-  char* texts;
-  int64_t word_count, text_bytes;
-  void** owned;  // memory of the lists
-  int owned_count, owned_room;
-  const char* weights;
-  int64_t weight_bytes;
-  int input_symbols, symbols, functions, elements, terms, works, inputs, outputs, checks, buffers;
-  int attempts, late_blocks, left_blocks, scratch_count, steps, most_slots;
+/** One of the programs of a model: the outermost first, then the bodies of control flow. */
+struct Part {
+  int inputs, outputs, checks, buffers, attempts, late_blocks, left_blocks, scratch_count, steps;
+  int most_slots;
   long total;
-  const Term* term;
-  const WorkCode* work;
   const int64_t* defaults;
   bool has_defaults;
   const Output* output;
@@ -83,6 +77,22 @@ struct Program {
   const long* offsets;
   const Call* scratch;
   const ProgramStep* step;
+};
+
+struct Program {
+  int64_t* words;
+  char* texts;
+  int64_t word_count, text_bytes;
+  void** owned;  // memory of the lists
+  int owned_count, owned_room;
+  const char* weights;
+  int64_t weight_bytes;
+  int input_symbols, symbols, functions, elements, terms, works, scripts, parts;
+  const Term* term;
+  const WorkCode* work;
+  const Script* script;
+  const ClosedFunction* called;  // functions by number
+  const Part* part;
 };
 
 }  // namespace infuse

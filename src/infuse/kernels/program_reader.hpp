@@ -1,88 +1,8 @@
 // Reads programs that are data, and checks that everything in them lies within its limits.
 #pragma once
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "program_file.hpp"
+#include "word_reader.hpp"
 
 namespace infuse {
-
-// ---- reading -----------------------------------------------------------------------------------
-
-/** Reads words in order; everything it gives is within its limits, or `wrong` says what is not. */
-class Reader {
- public:
-  Reader(Program* program) : p(program) {}
-
-  const char* wrong = nullptr;
-  const char* name = "";
-  Program* p;
-
-  int64_t next() {
-    if (at >= p->word_count) return fail("it ends too early");
-    return p->words[at++];
-  }
-  int number(int64_t low, int64_t high) {
-    const int64_t value = next();
-    if (value < low || value >= high) return int(fail("a number is out of range"));
-    return int(value);
-  }
-  /** How many of something that takes at least one word each. */
-  int count() { return number(0, p->word_count - at + 1); }
-  bool flag() { return number(0, 2) != 0; }
-  const char* text() { return p->texts + number(0, p->text_bytes); }
-  const int64_t* raw(int count) {
-    const int64_t* words = p->words + at;
-    if (count > p->word_count - at) fail("it ends too early");
-    else at += count;
-    return words;
-  }
-  template <class T> T* make(long count) {
-    T* list = (T*)calloc(size_t(count < 1 ? 1 : count), sizeof(T));
-    if (p->owned_count == p->owned_room) {
-      const int room = p->owned_room * 2 + 64;
-      void** more = (void**)realloc(p->owned, sizeof(void*) * size_t(room));
-      if (more) p->owned = more, p->owned_room = room;
-    }
-    if (!list || p->owned_count == p->owned_room) {
-      free(list);
-      fail("there is not enough memory");
-      static T none[1];
-      return none;
-    }
-    p->owned[p->owned_count++] = list;
-    return list;
-  }
-  List list(int64_t low, int64_t high) {
-    const int length = count();
-    int* items = make<int>(length);
-    for (int i = 0; i < length && !wrong; ++i) items[i] = number(low, high);
-    return {wrong ? 0 : length, items};
-  }
-  int term() { return number(0, p->terms); }
-  int64_t fail(const char* what) {
-    if (!wrong) wrong = what;
-    return 0;
-  }
-
- private:
-  int64_t at = 0;
-};
-
-/** The entry of this name in a sorted table; null without one. */
-template <class Entry>
-const Entry* found(const Entry* table, long count, const char* name) {
-  long low = 0, high = count;
-  while (low < high) {
-    const long middle = (low + high) / 2;
-    const int order = strcmp(table[middle].name, name);
-    if (order == 0) return table + middle;
-    if (order < 0) low = middle + 1;
-    else high = middle;
-  }
-  return nullptr;
-}
 
 inline void read_terms(Reader& r) {
   Program* p = r.p;
@@ -197,8 +117,9 @@ inline Site read_site(Reader& r) {
   Program* p = r.p;
   Site site = {};
   site.base = r.number(IN_INPUT, IN_BLOCK + 1);
-  const int64_t limits[] = {p->inputs,  p->outputs,     p->outputs,     p->weight_bytes + 1,
-                            p->buffers, p->late_blocks, p->left_blocks};
+  const Part* q = r.part;
+  const int64_t limits[] = {q->inputs,  q->outputs,     q->outputs,     p->weight_bytes + 1,
+                            q->buffers, q->late_blocks, q->left_blocks};
   const int64_t number = r.next();
   if (number < 0 || number >= limits[site.base]) r.fail("a tensor lies nowhere");
   site.number = long(number);
@@ -210,10 +131,13 @@ inline Site read_site(Reader& r) {
 inline Call read_call(Reader& r, const ClosedFunction* functions) {
   Program* p = r.p;
   Call call = {};
-  const int number = r.number(0, p->functions);
-  if (!r.wrong) call.function = functions[number];
-  call.slot_count = r.count();
-  if (call.slot_count > p->most_slots) p->most_slots = call.slot_count;
+  const bool is_script = r.flag();
+  const int number = r.number(0, is_script ? p->scripts : p->functions);
+  if (!r.wrong && is_script) call.script = p->script + number;
+  if (!r.wrong && !is_script) call.function = functions[number];
+  call.slot_count = r.number(0, 1 << 24);
+  if (call.script && call.slot_count < call.script->slots) r.fail("a script has too few slots");
+  if (call.slot_count > r.part->most_slots) r.part->most_slots = call.slot_count;
   call.fill_count = r.count();
   Fill* fills = r.make<Fill>(call.fill_count);
   for (int i = 0; i < call.fill_count && !r.wrong; ++i) {
@@ -255,34 +179,37 @@ inline const Call* read_calls(Reader& r, const ClosedFunction* functions, int* c
 }
 
 inline void read_interface(Reader& r) {
-  Program* p = r.p;
-  p->inputs = r.count();
-  int64_t* defaults = r.make<int64_t>(p->inputs);
-  for (int i = 0; i < p->inputs && !r.wrong; ++i) {
+  const Program* p = r.p;
+  Part* q = r.part;
+  q->inputs = r.count();
+  int64_t* defaults = r.make<int64_t>(q->inputs);
+  for (int i = 0; i < q->inputs && !r.wrong; ++i) {
     defaults[i] = r.next();
     if (defaults[i] < -1 || defaults[i] > p->weight_bytes) r.fail("a default lies nowhere");
-    if (defaults[i] >= 0) p->has_defaults = true;
+    if (defaults[i] >= 0) q->has_defaults = true;
   }
-  p->defaults = defaults;
-  p->outputs = r.count();
-  Output* outputs = r.make<Output>(p->outputs);
-  for (int i = 0; i < p->outputs && !r.wrong; ++i) {
+  q->defaults = defaults;
+  q->outputs = r.count();
+  Output* outputs = r.make<Output>(q->outputs);
+  for (int i = 0; i < q->outputs && !r.wrong; ++i) {
     outputs[i].owned = r.flag();
+    outputs[i].alias = r.number(NOT_THERE, q->inputs);
     outputs[i].sizes = r.list(0, p->terms);
   }
-  p->output = outputs;
-  p->before_run = r.list(0, p->terms);
-  p->checks = r.count();
-  Check* checks = r.make<Check>(p->checks);
-  for (int i = 0; i < p->checks && !r.wrong; ++i) {
+  q->output = outputs;
+  q->before_run = r.list(0, p->terms);
+  q->checks = r.count();
+  Check* checks = r.make<Check>(q->checks);
+  for (int i = 0; i < q->checks && !r.wrong; ++i) {
     checks[i].term = r.term();
     checks[i].message = r.text();
   }
-  p->check = checks;
+  q->check = checks;
 }
 
 inline void read_memory(Reader& r, const ClosedFunction* functions) {
-  Program* p = r.p;
+  const Program* p = r.p;
+  Part* q = r.part;
   const int count = r.count();
   int *terms = r.make<int>(count), *first = r.make<int>(count), *last = r.make<int>(count);
   for (int i = 0; i < count && !r.wrong; ++i) {
@@ -290,40 +217,41 @@ inline void read_memory(Reader& r, const ClosedFunction* functions) {
     first[i] = r.number(-1, 1 << 30);
     last[i] = r.number(-1, 1 << 30);
   }
-  p->buffer_terms = terms, p->first = first, p->last = last;
-  p->buffers = r.wrong ? 0 : count;
-  p->total = long(r.next());
-  if (p->total >= 0) {
+  q->buffer_terms = terms, q->first = first, q->last = last;
+  q->buffers = r.wrong ? 0 : count;
+  q->total = long(r.next());
+  if (q->total >= 0) {
     const int known = r.count();
     if (known != count) r.fail("its buffers have no places");
     const int64_t* words = r.raw(known);
     long* offsets = r.make<long>(count);
     for (int i = 0; i < count && !r.wrong; ++i) {
       offsets[i] = long(words[i]);
-      if (offsets[i] < 0 || offsets[i] > p->total) r.fail("a buffer lies nowhere");
+      if (offsets[i] < 0 || offsets[i] > q->total) r.fail("a buffer lies nowhere");
     }
-    p->offsets = offsets;
+    q->offsets = offsets;
   } else {
-    p->attempts = r.count();
-    if (!r.wrong && p->attempts > (p->word_count + 1) / (count + 1)) r.fail("it ends too early");
-    int* orders = r.make<int>(r.wrong ? 1 : long(p->attempts) * count);
-    for (int k = 0; k < p->attempts && !r.wrong; ++k) {
+    q->attempts = r.count();
+    if (!r.wrong && q->attempts > (p->word_count + 1) / (count + 1)) r.fail("it ends too early");
+    int* orders = r.make<int>(r.wrong ? 1 : long(q->attempts) * count);
+    for (int k = 0; k < q->attempts && !r.wrong; ++k) {
       const List order = r.list(0, count);
       if (order.count != count) r.fail("an order of buffers is broken");
       for (int i = 0; i < count && !r.wrong; ++i) orders[long(k) * count + i] = order.items[i];
     }
-    p->orders = orders;
+    q->orders = orders;
   }
-  p->late_blocks = r.number(0, 1 << 20);
-  p->left_blocks = r.number(0, 1 << 20);
-  p->scratch = read_calls(r, functions, &p->scratch_count);
+  q->late_blocks = r.number(0, 1 << 20);
+  q->left_blocks = r.number(0, 1 << 20);
+  q->scratch = read_calls(r, functions, &q->scratch_count);
 }
 
 inline void read_steps(Reader& r, const ClosedFunction* functions) {
-  Program* p = r.p;
-  p->steps = r.count();
-  ProgramStep* steps = r.make<ProgramStep>(p->steps);
-  for (int k = 0; k < p->steps && !r.wrong; ++k) {
+  const Program* p = r.p;
+  Part* q = r.part;
+  q->steps = r.count();
+  ProgramStep* steps = r.make<ProgramStep>(q->steps);
+  for (int k = 0; k < q->steps && !r.wrong; ++k) {
     ProgramStep& step = steps[k];
     step.where = r.text();
     step.checks = r.flag();
@@ -332,7 +260,7 @@ inline void read_steps(Reader& r, const ClosedFunction* functions) {
     Room* rooms = r.make<Room>(step.room_count);
     for (int i = 0; i < step.room_count && !r.wrong; ++i) {
       rooms[i].output = r.flag();
-      rooms[i].number = r.number(0, rooms[i].output ? p->outputs : p->late_blocks);
+      rooms[i].number = r.number(0, rooms[i].output ? q->outputs : q->late_blocks);
       rooms[i].term = r.term();
       rooms[i].estimated = r.flag();
     }
@@ -340,7 +268,69 @@ inline void read_steps(Reader& r, const ClosedFunction* functions) {
     step.scratch = read_calls(r, functions, &step.scratch_count);
     step.call = read_call(r, functions);
   }
-  p->step = steps;
+  q->step = steps;
+}
+
+inline void read_scripts(Reader& r, const ClosedFunction* functions) {
+  Program* p = r.p;
+  p->scripts = r.count();
+  Script* scripts = r.make<Script>(p->scripts);
+  ClosedFunction* table = r.make<ClosedFunction>(p->functions);
+  for (int i = 0; i < p->functions && !r.wrong; ++i) table[i] = functions[i];
+  for (int k = 0; k < p->scripts && !r.wrong; ++k) {
+    scripts[k].slots = r.number(1, 1 << 20);
+    scripts[k].count = r.count();
+    ScriptStep* steps = r.make<ScriptStep>(scripts[k].count);
+    for (int i = 0; i < scripts[k].count && !r.wrong; ++i) {
+      steps[i].kind = r.number(DO_CONST, SCRIPT_KINDS);
+      steps[i].a = r.next(), steps[i].b = r.next(), steps[i].c = r.next(), steps[i].d = r.next();
+    }
+    scripts[k].steps = steps;
+  }
+  p->script = scripts;
+  p->called = table;
+}
+
+/** Whether the numbers of a script's instruction are slots, places and things that are there. */
+inline bool is_sound(const Program* p, const Script& script, const ScriptStep& step) {
+  const auto within = [](int64_t value, int64_t limit) { return value >= 0 && value < limit; };
+  const auto slot = [&](int64_t value) { return within(value, script.slots); };
+  switch (step.kind) {
+    case DO_CONST: return slot(step.a);
+    case DO_JUMP: return within(step.a, script.count);
+    case DO_UNLESS: return slot(step.a) && within(step.b, script.count);
+    case DO_END: return within(step.a, 16);
+    case DO_CALL: return slot(step.a) && within(step.b, p->functions) && slot(step.c);
+    case DO_BODY: return within(step.a, p->parts) && step.a > 0 && slot(step.b);
+    case DO_RESULT:
+      return slot(step.a) && within(step.b, p->parts) && within(step.c, p->part[step.b].outputs);
+    case DO_BLOCK:
+      return slot(step.a) && within(step.b, p->parts) &&
+             within(step.c, p->part[step.b].left_blocks);
+    case DO_TERM:
+    case DO_ESTIMATE: return slot(step.a) && within(step.b, p->terms);
+    case DO_GET: return slot(step.a) && within(step.b, p->symbols);
+    case DO_SET: return within(step.a, p->symbols) && slot(step.b);
+  }
+  return slot(step.a) && slot(step.b) && slot(step.c);
+}
+
+inline void check_scripts(Reader& r) {
+  const Program* p = r.p;
+  for (int k = 0; k < p->scripts; ++k) {
+    const Script& script = p->script[k];
+    bool sound = script.count > 0 && script.steps[script.count - 1].kind == DO_END;
+    for (int i = 0; i < script.count && sound; ++i) sound = is_sound(p, script, script.steps[i]);
+    if (!sound) r.fail("a script is broken");
+  }
+  for (int part = 0; part < p->parts && !r.wrong; ++part) {
+    for (int k = 0; k < p->part[part].steps && !r.wrong; ++k) {
+      const Script* script = p->part[part].step[k].call.script;
+      for (int i = 0; script && i < script->count; ++i)
+        if (script->steps[i].kind == DO_BODY && script->steps[i].a <= part)
+          r.fail("a body runs what it is a part of");
+    }
+  }
 }
 
 inline void read_program(Reader& r) {
@@ -368,9 +358,17 @@ inline void read_program(Reader& r) {
   WorkCode* works = r.make<WorkCode>(p->works);
   for (int i = 0; i < p->works && !r.wrong; ++i) read_work(r, works + i, elements);
   p->work = works;
-  read_interface(r);
-  read_memory(r, functions);
-  read_steps(r, functions);
+  read_scripts(r, functions);
+  p->parts = r.number(1, 1 << 20);
+  Part* parts = r.make<Part>(r.wrong ? 1 : p->parts);
+  p->part = parts;
+  for (int i = 0; i < p->parts && !r.wrong; ++i) {
+    r.part = parts + i;
+    read_interface(r);
+    read_memory(r, functions);
+    read_steps(r, functions);
+  }
+  if (!r.wrong) check_scripts(r);
 }
 
 inline void close_program(Program* p) {

@@ -5,11 +5,15 @@ blocks that networks are built of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
+import onnx.parser
 
+import infuse
 from infuse import dtypes
+from infuse.errors import InfuseError
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops import REGISTRY
@@ -17,23 +21,57 @@ from infuse.ops.core.base import Op
 from infuse.testing.samples import Row, is_constant, results, rows, type_of
 
 _FLOATS: Final = (dtypes.float64, dtypes.float16, dtypes.bfloat16)
+_INTEGERS: Final = (
+    *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
+    *(dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64),
+)
+_FEW: Final = 2
 
 
 def operator_graphs() -> Iterator[Graph]:
     """A graph of one node for every sample of every operator, in float32 and the other floating
-    types, its inputs being constants or not, with one output and with all.
+    types, the first ones also of integers where the operator takes them; its inputs being constants
+    or not, with one output and with all. Then branches and loops.
     """
     for op in REGISTRY.values():
-        for row in rows(op, np.random.default_rng(0)):
-            typed = [row, *(row.cast(d) for d in _FLOATS if row.has_random_floats)]
-            for each in typed:
-                yield from _variants(each)
+        for number, row in enumerate(rows(op, np.random.default_rng(0))):
+            counts = {1, len(results(row))}
+            yield from _variants(row, counts)
+            if not row.has_random_floats:
+                continue
+            for dtype in _FLOATS:
+                yield from _variants(row.cast(dtype), counts)
+            for dtype in _INTEGERS if number < _FEW else ():
+                with suppress(InfuseError, TypeError, ValueError), np.errstate(invalid="ignore"):
+                    yield from list(_variants(row.cast(dtype), {1}))
+    for text in _CONTROL:
+        yield infuse.load(onnx.parser.parse_model(text))
 
 
-def _variants(row: Row) -> Iterator[Graph]:
+_HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
+_CONTROL: Final = (
+    f"""{_HEAD} branches (bool c, float[n, m] x) => (y) {{
+      y = If (c) <then_branch = t () => (a) {{ a = Concat<axis = 0>(x, x) }},
+                  else_branch = e () => (b) {{ b = Identity(x) }}>
+    }}""",
+    f"""{_HEAD} loop (int64 most, bool c, float[k] x) => (y, z) {{
+      y, z = Loop (most, c, x) <body = b (int64 i, bool go, float[k] s) => (o, r, p) {{
+        o = Identity(go)  r = Concat<axis = 0>(s, s)  p = ReduceSum(s)
+      }}>
+    }}""",
+    f"""{_HEAD} scan (float[k] s, float[n, k] x) => (y, z) {{
+      y, z = Scan <num_scan_inputs = 1, body = b (float[k] a, float[k] v) => (o, p) {{
+        o = Add(a, v)  p = Neg(o)
+      }}> (s, x)
+    }}""",
+)
+"""What the memory of branches and loops is found by, whatever they compute."""
+
+
+def _variants(row: Row, counts: set[int]) -> Iterator[Graph]:
     held = tuple(is_constant(row, i) for i in range(len(row.inputs)))
     for constants in dict.fromkeys((held, (False,) * len(held))):
-        for outputs in sorted({1, len(results(row))}):
+        for outputs in sorted(counts):
             yield _graph_of(row, constants, outputs)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
@@ -19,6 +19,7 @@ from infuse.targets.cpu.closed.parts import (
     ListArgument,
     WorkArgument,
 )
+from infuse.targets.cpu.closed.script import OPERATIONS, Code, Script, ScriptCall
 from infuse.targets.cpu.closed.words import Terms, Words, bits, double_bits
 from infuse.targets.cpu.closed.work import WorkCode
 
@@ -30,15 +31,35 @@ _NO_OFFSET: Final = -1
 
 @dataclass
 class Numbers:
-    """What the file calls by number: functions, elementwise work, terms."""
+    """What the file calls by number: functions, elementwise work, scripts, terms."""
 
     terms: Terms
-    functions: dict[str, int]
-    works: dict[WorkCode, int]
+    functions: dict[str, int] = field(default_factory=dict)
+    works: dict[WorkCode, int] = field(default_factory=dict)
+    scripts: dict[tuple[int, tuple[Code, ...]], int] = field(default_factory=dict)
 
     def function(self, name: str) -> int:
         """The number of a function."""
         return self.functions.setdefault(name, len(self.functions))
+
+    def script(self, script: Script) -> int:
+        """The number of a script."""
+        code = tuple(self._resolved(script, each) for each in script.code)
+        return self.scripts.setdefault((script.slots, code), len(self.scripts))
+
+    def _resolved(self, script: Script, code: Code) -> Code:
+        """An instruction with the file's numbers of what it has to do with."""
+        kind, a, b, *rest = code
+        match OPERATIONS[kind]:
+            case "call":
+                return kind, a, self.function(script.functions[b].name), *rest
+            case "term" | "estimate":
+                return kind, a, self.terms.number(script.terms[b]), *rest
+            case "get":
+                return kind, a, self.terms.symbols[script.symbols[b]], *rest
+            case "set":
+                return kind, self.terms.symbols[script.symbols[a]], b, *rest
+        return code
 
     def work(self, code: WorkCode) -> int:
         """The number of elementwise work."""
@@ -77,10 +98,27 @@ class CallWriter:
 
     def write(self, call: ClosedCall, name: str, words: Words) -> None:
         """A call of the function of this name: its number, how many slots it has, and these."""
+        fills, slots = self._filled(call.function.parameters, call.arguments)
+        words.add(0, self._numbers.function(name), slots, len(fills))
+        for fill in fills:
+            words.add(*fill)
+
+    def write_script(self, call: ScriptCall, words: Words) -> None:
+        """A script: its number, how many slots it has, and those of its parameters."""
+        fills, _ = self._filled(call.parameters, call.arguments)
+        script = call.script
+        words.add(1, self._numbers.script(script), script.slots, len(fills))
+        for fill in fills:
+            words.add(*fill)
+
+    def _filled(
+        self, parameters: Sequence[Parameter], arguments: Sequence[ClosedArgument]
+    ) -> tuple[list[tuple[int, ...]], int]:
+        """How slots are filled with these arguments, and how many there are."""
         fills: list[tuple[int, ...]] = []
         behind: list[tuple[int, WorkArgument | ListArgument]] = []
         slot = 0
-        for parameter, argument in zip(call.function.parameters, call.arguments, strict=True):
+        for parameter, argument in zip(parameters, arguments, strict=True):
             if isinstance(argument, WorkArgument | ListArgument):
                 behind.append((slot, argument))
                 slot += 2 if isinstance(argument, WorkArgument) else 1
@@ -98,9 +136,7 @@ class CallWriter:
                 kind, *rest = self._operand(argument)
                 fills.append((kind, slot, *rest))
                 slot += 1
-        words.add(self._numbers.function(name), slot, len(fills))
-        for fill in fills:
-            words.add(*fill)
+        return fills, slot
 
     def _fills(self, parameter: Parameter, argument: ClosedArgument) -> Iterator[tuple[int, ...]]:
         match argument:

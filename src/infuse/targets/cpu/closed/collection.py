@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
+from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall
 from infuse.targets.cpu.closed.program import closed_program, usual_functions
 from infuse.targets.cpu.closed.sources import closed_files
@@ -14,7 +15,7 @@ class Collection:
     """Closed functions that programs call, by name (`ClosedFunctions`)."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, ClosedCall] = {}
+        self._functions: dict[str, ClosedCall | HostFunction] = {}
         self._elements: dict[str, ElementFunction] = {}
 
     def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:

@@ -217,11 +217,6 @@ class _Hoisting:
             else:
                 yield replace(statement, lists=((name, self._all(elements)),))
 
-    def _whole(self, expression: Expression) -> Dim:
-        size = self._known(expression)
-        assert size is not None, f"{expression} is a size"
-        return size
-
     def _known(self, expression: Expression) -> Dim | None:
         """The size that an expression is, where it is one that the call is given."""
         match expression:
@@ -292,14 +287,26 @@ class _Hoisting:
             case InterleavePlanes(_, images, pixels, source, target):
                 where = map(self.text, (images, pixels, source, target))
                 return InterleavePlanes(statement.channels, *where)
-            case CopyElements(shape=shape, read_strides=read, write_strides=write):
-                lists = ((shape or ("1L",)), (read or ("0L",)), (write or ("0L",)))
-                sizes = [ListArgument(tuple(map(self._whole, each))) for each in lists]
-                names = [self._add("l", each, "list") for each in sizes]
-                ends = self.text(statement.source), self.text(statement.target)
-                rank = f"int({self._size(max(1, statement.rank))})"
-                return KernelCall("copy_nd", (rank, *names, *ends), (str(statement.bytes),))
+            case CopyElements():
+                return self._copy(statement)
         raise UnsupportedOperatorError(f"a function has a {type(statement).__name__}")
+
+    def _copy(self, s: CopyElements) -> Statement:
+        """A copy, whatever its rank; lists of what the function computes stay in it."""
+        lists = {"shape": s.shape or ("1L",), "from": s.read_strides, "to": s.write_strides}
+        names, before = [], list[Statement]()
+        for name, elements in lists.items():
+            sizes = [self._known(each) for each in elements or ("0L",)]
+            whole = tuple(size for size in sizes if size is not None)
+            if len(whole) == len(sizes):
+                names.append(self._add("l", ListArgument(whole), "list"))
+            else:
+                before.append(Arrays(((name, self._all(elements)),)))
+                names.append(name)
+        ends = self.text(s.source), self.text(s.target)
+        rank = f"int({self._size(max(1, s.rank))})"
+        call = KernelCall("copy_nd", (rank, *names, *ends), (str(s.bytes),))
+        return Scope((*before, call)) if before else call
 
     def _texts(self, work: Elementwise) -> Elementwise:
         """Elementwise work with the names of the closed function."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 
-from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Expr
 from infuse.lowering.memory import Plan
@@ -14,7 +13,9 @@ from infuse.lowering.program import Program, Step, all_sizes
 from infuse.lowering.statements import Scratch
 from infuse.targets.cpu.closed.calls import CallWriter, Numbers, Places, name_table
 from infuse.targets.cpu.closed.hoisting import closed_call, closed_scratch, has_work
+from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall
+from infuse.targets.cpu.closed.script import NotAScript, is_script, script_call
 from infuse.targets.cpu.closed.sources import closed_name, element_name
 from infuse.targets.cpu.closed.words import Terms, Words
 from infuse.targets.cpu.closed.work import (
@@ -26,11 +27,11 @@ from infuse.targets.cpu.closed.work import (
     Put,
     Splat,
     WorkCode,
+    element_bytes,
 )
 from infuse.targets.text.plan import sizes_before_run
 
 _LOAD, _SPLAT, _APPLY, _PUT = range(4)
-_WIDTHS: Final = {"bool": 1, "float": 4, "double": 8}
 
 
 @dataclass
@@ -38,7 +39,7 @@ class ClosedProgram:
     """A program as a file, and the closed functions that it calls, by name."""
 
     content: bytes
-    functions: dict[str, ClosedCall] = field(default_factory=dict)
+    functions: dict[str, ClosedCall | HostFunction] = field(default_factory=dict)
     elements: dict[str, ElementFunction] = field(default_factory=dict)
 
 
@@ -46,11 +47,9 @@ def closed_program(program: Program, plan: Plan, available: Container[str] = ())
     """`program` as a file. `available`: functions with elementwise work in their text that it may
     call.
 
-    UnsupportedOperatorError where it has bodies of control flow.
+    UnsupportedOperatorError where a part of it cannot be data.
     """
-    if program.bodies:
-        raise UnsupportedOperatorError("the model has bodies of control flow")
-    return _Writer(program, plan, available).program()
+    return _FileWriter(program, plan, available).file()
 
 
 def usual_functions(program: Program) -> dict[str, ClosedCall]:
@@ -59,51 +58,112 @@ def usual_functions(program: Program) -> dict[str, ClosedCall]:
     return {closed_name(call.function): call for call in calls}
 
 
-class _Writer:
-    def __init__(self, program: Program, plan: Plan, available: Container[str]) -> None:
-        self._program, self._plan, self._available = program, plan, available
-        self._owned = {
-            n: None
-            for n, (_, _, shape) in enumerate(program.outputs)
-            if any(map(program.is_late, shape))
-        }
-        terms = Terms(all_sizes([program]), program.late_sizes)
-        self._numbers = Numbers(terms, {}, {})
-        self._calls = CallWriter(self._numbers, Places(plan, self._owned))
-        self._used = ClosedProgram(b"")
-        self._obtained: set[object] = set()
+class _FileWriter:
+    """Writes a program with those of its bodies."""
 
-    def program(self) -> ClosedProgram:
+    def __init__(self, program: Program, plan: Plan, available: Container[str]) -> None:
+        self._program = program
+        self._parts = list(zip([program, *program.bodies], [plan, *plan.bodies], strict=True))
+        symbols = all_sizes([program, *program.bodies])
+        assert symbols[: len(program.symbols)] == program.symbols
+        self._numbers = Numbers(Terms(symbols, len(program.symbols)))
+        self._used = ClosedProgram(b"")
+        self._available = available
+
+    def file(self) -> ClosedProgram:
         """Everything; what is called by number is written last and stands first."""
         head = Words()
-        works, body = head.then(), head.then()
-        self._interface(body)
-        self._memory(body)
-        body.add(len(self._program.steps))
-        for number, step in enumerate(self._program.steps):
-            self._step(number, step, body)
+        middle, body = head.then(), head.then()
+        body.add(len(self._parts))
+        for program, plan in self._parts:
+            writer = _Writer(program, plan, self._numbers, self._used, self._available)
+            writer.write(body)
         elements: dict[str, int] = {}
-        works.add(len(self._numbers.works))
+        middle.add(len(self._numbers.works))
         for code in self._numbers.works:
-            self._work(code, works, elements)
-        program = self._program
-        head.add(len(program.symbols), len(all_sizes([program])))
+            self._work(code, middle, elements)
+        middle.add(len(self._numbers.scripts))
+        for slots, script in self._numbers.scripts:
+            middle.add(slots, len(script))
+            for each in script:
+                middle.add(*each)
+        terms = self._numbers.terms
+        head.add(len(self._program.symbols), len(terms.symbols))
         name_table(self._numbers.functions, head)
         name_table(elements, head)
-        self._numbers.terms.write(head)
-        self._used.content = head.content(works, body)
+        terms.write(head)
+        self._used.content = head.content(middle, body)
         return self._used
+
+    def _work(self, code: WorkCode, words: Words, elements: dict[str, int]) -> None:
+        words.list(map(element_bytes, code.types))
+        words.add(code.result, len(code.arguments))
+        columns, axes = (NONE, ()) if code.blocks is None else code.blocks
+        words.add(columns, len(axes))
+        for axis in axes:
+            words.add(axis.count, axis.step, axis.cut, axis.size)
+
+        def number(function: ElementFunction | None) -> int:
+            if function is None:
+                return NONE
+            name = element_name(function)
+            self._used.elements.setdefault(name, function)
+            return elements.setdefault(name, len(elements))
+
+        words.add(len(code.instructions))
+        for each in code.instructions:
+            match each:
+                case Load(register, place, is_view):
+                    words.add(_LOAD, register, int(is_view), *_place(place))
+                case Splat(register, argument):
+                    words.add(_SPLAT, register, argument)
+                case Apply(register, function, operands):
+                    words.add(_APPLY, register, number(function))
+                    words.list(operands)
+                case Put(register, function, place):
+                    words.add(_PUT, register, number(function), *_place(place))
+
+
+class _Writer:
+    """Writes one program: of the model, or of a body of control flow."""
+
+    def __init__(
+        self,
+        program: Program,
+        plan: Plan,
+        numbers: Numbers,
+        used: ClosedProgram,
+        available: Container[str],
+    ) -> None:
+        self._program, self._plan, self._available = program, plan, available
+        self._numbers, self._used = numbers, used
+        outputs = enumerate(program.outputs)
+        late = program.is_late
+        self._owned = {n for n, (_, _, shape) in outputs if program.number or any(map(late, shape))}
+        self._calls = CallWriter(numbers, Places(plan, self._owned))
+        self._obtained: set[object] = set()
+
+    def write(self, words: Words) -> None:
+        """All of it."""
+        self._interface(words)
+        self._memory(words)
+        words.add(len(self._program.steps))
+        for number, step in enumerate(self._program.steps):
+            self._step(number, step, words)
 
     def _interface(self, words: Words) -> None:
         """Inputs with their defaults, outputs with their sizes, and what sizes have to be."""
         program, term = self._program, self._numbers.terms.number
-        words.add(len(program.inputs))
-        for number in range(len(program.inputs)):
+        # What a body reads of the graphs around it follows its inputs.
+        read = (b.number + 1 for s in program.steps for b in s.reads if b.kind == "input")
+        inputs = max(len(program.inputs), *read, 0)
+        words.add(inputs)
+        for number in range(inputs):
             default = program.defaults.get(number)
             words.add(NONE if default is None else default.buffer.position)
         words.add(len(program.outputs))
         for number, (_, _, shape) in enumerate(program.outputs):
-            words.add(int(number in self._owned))
+            words.add(int(number in self._owned), program.aliases.get(number, NONE))
             words.list(map(term, shape))
         words.list(map(term, sizes_before_run(program, self._plan)))
         words.add(len(program.checks))
@@ -140,13 +200,23 @@ class _Writer:
     def _step(self, number: int, step: Step, words: Words) -> None:
         last = step.nodes[-1] if step.nodes else ""
         words.text(step.label + (f" {last!r}" if last and last not in step.label else ""))
-        words.add(int(step.checks))
+        words.add(int(step.checks or step.function.is_control))
         words.list(map(self._numbers.terms.number, step.open_sizes))
         blocks = list(self._blocks(number, step))
         words.add(len(blocks))
         for block in blocks:
             words.add(*block)
         self._scratch(step.scratch, words)
+        self._main_call(step, words)
+
+    def _main_call(self, step: Step, words: Words) -> None:
+        """A script where a function only finds sizes or runs bodies."""
+        if is_script(step.function):
+            with suppress(NotAScript):
+                call = script_call(step)
+                self._used.functions |= {f.name: f for f in call.script.functions}
+                self._calls.write_script(call, words)
+                return
         self._call(self._chosen(step), words)
 
     def _chosen(self, step: Step) -> ClosedCall:
@@ -176,45 +246,7 @@ class _Writer:
         term = self._numbers.terms.number
         return [(kind, n, term(size), int(isinstance(size, Expr))) for kind, n, size in found]
 
-    # -- elementwise work --------------------------------------------------------------------------
-
-    def _work(self, code: WorkCode, words: Words, elements: dict[str, int]) -> None:
-        words.list(map(_width, code.types))
-        words.add(code.result, len(code.arguments))
-        columns, axes = (NONE, ()) if code.blocks is None else code.blocks
-        words.add(columns, len(axes))
-        for axis in axes:
-            words.add(axis.count, axis.step, axis.cut, axis.size)
-
-        def number(function: ElementFunction | None) -> int:
-            if function is None:
-                return NONE
-            name = element_name(function)
-            self._used.elements.setdefault(name, function)
-            return elements.setdefault(name, len(elements))
-
-        words.add(len(code.instructions))
-        for each in code.instructions:
-            match each:
-                case Load(register, place, is_view):
-                    words.add(_LOAD, register, int(is_view), *_place(place))
-                case Splat(register, argument):
-                    words.add(_SPLAT, register, argument)
-                case Apply(register, function, operands):
-                    words.add(_APPLY, register, number(function))
-                    words.list(operands)
-                case Put(register, function, place):
-                    words.add(_PUT, register, number(function), *_place(place))
-
 
 def _place(place: PlaceCode) -> list[int]:
     rows = [n for row in place.rows for n in (row.below, row.size, row.stride)]
     return [place.pointer, place.bytes, place.column, len(place.rows), *rows]
-
-
-def _width(type: str) -> int:
-    """Bytes of an element of a C type."""
-    if type in _WIDTHS:
-        return _WIDTHS[type]
-    digits = "".join(c if c.isdigit() else " " for c in type).split()
-    return int(digits[0]) // 8 if type.endswith("_t") or type in ("float16", "bfloat16") else 1

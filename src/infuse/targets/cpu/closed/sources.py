@@ -11,6 +11,7 @@ from infuse.lowering.expressions import KernelSizes
 from infuse.lowering.program import Function, Parameter
 from infuse.lowering.statements import Statement
 from infuse.targets import KERNELS
+from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall, InterpretedMap, InterpretedWork
 from infuse.targets.cpu.closed.work import ElementFunction
 from infuse.targets.cpu.emit.functions import headers_of
@@ -64,18 +65,23 @@ def element_name(function: ElementFunction) -> str:
 
 
 def closed_files(
-    functions: Mapping[str, ClosedCall], elements: Mapping[str, ElementFunction], facts: str
+    functions: Mapping[str, ClosedCall | HostFunction],
+    elements: Mapping[str, ElementFunction],
+    facts: str,
 ) -> dict[str, str]:
     """Names and texts of the files of a library with these functions, by their names. `facts`: what
     it tells of itself.
     """
     texts: dict[str, str] = {}
-    by_headers = sorted(functions, key=lambda name: (sorted(_headers(functions[name])), name))
+    calls = {n: f for n, f in functions.items() if isinstance(f, ClosedCall)}
+    hosted = [f for f in functions.values() if isinstance(f, HostFunction)]
+    by_headers = sorted(calls, key=lambda name: (sorted(_headers(calls[name])), name))
     for number, names in enumerate(_parts(by_headers)):
-        texts[f"functions_{number}.cpp"] = _functions({n: functions[n] for n in names})
+        texts[f"functions_{number}.cpp"] = _functions({n: calls[n] for n in names})
+    texts["hosted.cpp"] = _hosted(sorted(hosted, key=lambda f: f.name))
     for number, names in enumerate(_parts(sorted(elements))):
         texts[f"elements_{number}.cpp"] = _elements([elements[n] for n in names])
-    shared = shared_by([call.function for call in functions.values()])
+    shared = shared_by([call.function for call in calls.values()])
     return {
         **texts,
         **shared_files(shared),
@@ -100,6 +106,19 @@ def _functions(calls: Mapping[str, ClosedCall]) -> str:
     lines = [APART, *(f'#include "{h}"' for h in sorted(headers))]
     lines += ["", *(s.declaration for s in shared), "", "using namespace infuse;", ""]
     return "\n".join([*lines, *(_unit(call, name) for name, call in calls.items())])
+
+
+def _hosted(functions: Sequence[HostFunction]) -> str:
+    """A file with what calls functions of the host."""
+    headers = {"program.hpp", "threads.hpp"}.union(*(f.needed() for f in functions))
+    lines = [
+        APART,
+        *(f'#include "{h}"' for h in sorted(headers)),
+        "",
+        "using namespace infuse;",
+        "",
+    ]
+    return "\n".join([*lines, *(f.unit(_LINKAGE) for f in functions)])
 
 
 def _unit(call: ClosedCall, name: str) -> str:

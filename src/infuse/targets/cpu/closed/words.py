@@ -91,9 +91,10 @@ def double_bits(value: float) -> int:
 class Terms:
     """Sizes and conditions as code for a machine with a stack, each once."""
 
-    def __init__(self, symbols: Iterable[str], late: Iterable[str]) -> None:
+    def __init__(self, symbols: Iterable[str], known: int) -> None:
+        """`known`: how many of the symbols, the first ones, are known before the run."""
         self.symbols = {name: number for number, name in enumerate(symbols)}
-        self._late = {self.symbols[name] for name in late}
+        self._known = known
         self._codes: dict[tuple[int, ...], int] = {}
 
     def number(self, term: Dim | Expression) -> int:
@@ -112,7 +113,7 @@ class Terms:
     def _is_late(self, code: tuple[int, ...]) -> bool:
         position = 0
         while position < len(code):
-            if code[position] == _SYMBOL and code[position + 1] in self._late:
+            if code[position] == _SYMBOL and code[position + 1] >= self._known:
                 return True
             position += 2 if code[position] in (_CONST, _SYMBOL) else 1
         return False

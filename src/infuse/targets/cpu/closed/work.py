@@ -26,6 +26,7 @@ NONE: Final = -1
 REPEATED: Final = -2
 """The column stride of what is the same in all columns."""
 
+_BYTES: Final = {"bool": 1, "char": 1, "float16": 2, "bfloat16": 2, "float": 4, "double": 8}
 WorkOperand = str | Dim | Number
 """What a code is called with: a parameter of the function by name, a size, a number."""
 
@@ -140,6 +141,14 @@ class WorkCode:
 def work_code(work: Elementwise, types: Mapping[str, DType]) -> WorkCode:
     """`work` as data. `types`: those of the parameters that are numbers, by name."""
     return _Writer(work, types).code()
+
+
+def element_bytes(type: str) -> int:
+    """Bytes of an element of a C type; floats of fewer than 16 bits have a byte each."""
+    if type in _BYTES:
+        return _BYTES[type]
+    digits = "".join(c if c.isdigit() else " " for c in type).split()
+    return int(digits[0]) // 8 if type.endswith("_t") else 1
 
 
 def working_type(dtype: DType) -> str:

@@ -1,0 +1,76 @@
+"""Functions of the host that scripts call: sizes, blocks of memory, and what finds sizes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+_HEADERS: Final = (
+    "blocks.h",
+    "failure.h",
+    "program.hpp",
+    "sizes.h",
+    "sizes.hpp",
+    "threads.hpp",
+    "whole.h",
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a function is called with: a long, a double, a pointer to elements of a C type, or a
+    text.
+    """
+
+    kind: str
+    type: str
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function with the kinds of what it is called with. `form`: it gives a "value", or says
+    whether it can ("fails"), or is only "done".
+    """
+
+    form: str
+    function: str
+    template: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    headers: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """A name that only equal functions have."""
+        digest = hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+        return f"host_{self.function.rpartition(':')[2]}_{digest}"
+
+    def needed(self) -> set[str]:
+        """The headers of a file with it."""
+        return {*_HEADERS, *self.headers}
+
+    def unit(self, linkage: str) -> str:
+        """What calls it with slots."""
+        slots = iter(range(len(self.operands)))
+        arguments = ", ".join(_argument(each, slots) for each in self.operands)
+        template = f"<{', '.join(self.template)}>" if self.template else ""
+        call = f"{self.function}{template}({arguments})"
+        given = {"value": f"(long)({call})", "fails": f"!{call}", "done": f"({call}, 0L)"}[
+            self.form
+        ]
+        return (
+            f"{linkage} long {self.name}(Context& c, const Slot* a) {{\n"
+            f"  (void)c, (void)a;\n  return {given};\n}}\n"
+        )
+
+
+def _argument(operand: Operand, slots: object) -> str:
+    match operand.kind:
+        case "text":
+            return operand.type
+        case "double":
+            return f"a[{next(slots)}].f"  # type: ignore[call-overload]
+        case "pointer":
+            type = operand.type.replace("int64_t", "int64_t")
+            return f"({type}*)a[{next(slots)}].p"  # type: ignore[call-overload]
+    return f"(long)a[{next(slots)}].i"  # type: ignore[call-overload]
