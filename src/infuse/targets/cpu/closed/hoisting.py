@@ -143,7 +143,7 @@ class _Hoisting:
 
     def _argument(self, expression: Expression) -> Expression:
         """An argument of a call: a whole number is one like any other, of type int."""
-        if isinstance(expression, str) and expression.isdigit():
+        if isinstance(expression, str) and expression.removeprefix("-").isdigit():
             return f"int({self._size(int(expression))})"
         return self.expression(expression)
 
@@ -259,7 +259,7 @@ class _Hoisting:
             case Variable(values=pairs):
                 return replace(statement, values=self._named(pairs))
             case Assign(pairs):
-                each = ((self.expression(a), self.expression(b)) for a, b in pairs)
+                each = ((self.expression(a), self._argument(b)) for a, b in pairs)
                 return Assign(tuple(each))
             case Constant(value=value) | Result(value):
                 return replace(statement, value=self.expression(value))
