@@ -197,7 +197,7 @@ def test_header_is_c_and_lists_the_tensors(tmp_path: Path) -> None:
 def test_interrupt_between_the_two_halves_of_a_build(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_module, "_write_metadata", interrupted)
+    monkeypatch.setattr(build_module, "write_metadata", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_adder()
     assert [path.name for path in (root / "compiled").iterdir()] == [".locks"]

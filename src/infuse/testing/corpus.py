@@ -4,6 +4,7 @@ blocks that networks are built of.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
@@ -186,6 +187,7 @@ def block_graphs() -> Iterator[Graph]:
                 yield from _image_blocks(name, activation, side, channels)
         yield from _row_blocks(name, activation)
     yield from _poolings()
+    yield from _attentions()
 
 
 def _first_layers(name: str, activation: Build) -> Iterator[Graph]:
@@ -248,3 +250,16 @@ def _poolings() -> Iterator[Graph]:
     pooled = block.add("GlobalAveragePool", block.conv(block.input, 32))
     flat = block.add("Flatten", pooled)
     yield block.end(block.add("Softmax", block.biased(block.matmul(flat, 100))))
+
+
+def _attentions() -> Iterator[Graph]:
+    for masked, causal, count in itertools.product(("", "constant", "given"), (0, 1), (1, 64)):
+        block = _Block(f"attention_{masked}_{causal}", (1, 4, count, 32))
+        keys = block.add("Exp", block.input)
+        operands: list[Value | np.ndarray[Any, Any]] = [block.input, keys, block.add("Neg", keys)]
+        shape = (1, 1, count, count)
+        if masked == "constant":
+            operands.append(np.zeros(shape, np.float32))
+        elif masked:
+            operands.append(block.graph.add_input("mask", TensorType(dtypes.float32, shape)))
+        yield block.end(block.add("Attention", *operands, is_causal=causal))

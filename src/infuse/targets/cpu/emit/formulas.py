@@ -23,11 +23,6 @@ def scalar_type(dtype: DType) -> str:
     return "double" if dtype.bits == 64 else "float"
 
 
-def stored_literal(value: float | int | bool, dtype: DType) -> str:
-    """The same as it lies in memory."""
-    return f"{dtype.c_name}({literal(value, dtype)})" if is_narrow(dtype) else literal(value, dtype)
-
-
 class FormulaPrinter:
     """Prints terms as a sequence of C++ definitions; equal terms are computed once.
 

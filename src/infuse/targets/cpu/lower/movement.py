@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
@@ -11,8 +13,8 @@ from infuse.lowering.operators.operands import operand
 from infuse.lowering.operators.pads import centered, pads_before, stated_pads
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.formulas import stored_literal
 from infuse.targets.cpu.table import lowers
+from infuse.targets.text.literals import literal
 
 _MODES = {
     "constant": "PAD_CONSTANT",
@@ -55,25 +57,25 @@ def _fill_number(node: Node) -> float | int | bool | None:
 
 
 def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: list[Dim]) -> None:
-    """All modes, positive and negative amounts, on dense tensors of the same order."""
+    """All modes, positive and negative amounts, on dense tensors of the same order; elements move
+    as bits, so that types of a size share the function.
+    """
     f = low.function("pad", node)
     f.include("pad.hpp")
     value = node.input(2)
+    moved = source.bits.dtype
     if value is None or value.const is not None:
-        f.constant(
-            "value", stored_literal(_fill_number(node) or 0, source.dtype), type=source.dtype.c_name
-        )
+        f.constant("value", _bits(_fill_number(node) or 0, source), type=moved.c_name)
         number = "&value"
     else:
-        number = f.read(low.storage.dense(value))
+        number = f.read(low.storage.dense(value).bits)
     order = source.order or (0,)
-    for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
-        f.array(name, f.numbers(*(sizes[a] if sizes else 1 for a in order)))
+    for name, each in (("size", source.shape), ("begin", before), ("out", target.shape)):
+        f.array(name, f.numbers(*(each[a] if each else 1 for a in order)))
     mode = _MODES[node.op.attributes().get("mode", "constant")]
-    arguments = (
-        f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
-    )
-    f.call("pad_nd", arguments, template=(source.dtype.bytes,))
+    sizes = len(order), "size", "begin", "out"
+    ends = f.read(source.bits), f.write(target.bits)
+    f.call("pad_nd", *sizes, mode, number, *ends, template=(moved.bytes,))
     f.finish("pad")
 
 
@@ -84,8 +86,15 @@ def fill(
     assert number is not None
     f = low.function("fill", node)
     f.include("copy.hpp")
-    f.call("fill", f.write(target), f.number(target.size), stored_literal(number, target.dtype))
+    f.call("fill", f.write(target.bits), f.number(target.size), _bits(number, target))
     f.finish("fill")
+
+
+def _bits(number: float | int | bool, tensor: Tensor) -> str:
+    """A number as an element of a tensor, as text of its bits (`Tensor.bits`)."""
+    element = np.asarray(number).astype(tensor.dtype.numpy).reshape(1)
+    moved = tensor.bits.dtype
+    return literal(int(element.view(moved.numpy)[0]), moved)
 
 
 @lowers("ConstantOfShape", runtime_inputs=())
