@@ -11,8 +11,8 @@
 #include "blocks.h"
 #include "failure.h"
 #include "program_reader.hpp"
+#include "program_terms.hpp"
 #include "threads.hpp"
-#include "whole.h"
 
 #define INFUSE_API extern "C" __attribute__((visibility("default")))
 
@@ -21,72 +21,6 @@ namespace infuse {
 namespace {
 
 enum Status { OK = 0, OUT_OF_MEMORY = 1, BAD_DATA = 2 };
-
-// ---- sizes -------------------------------------------------------------------------------------
-
-long evaluated(const Term& term, const long* d) {
-  long stack[MOST_DEPTH + 1];
-  long* top = stack;
-  for (int i = 0; i < term.length; ++i) {
-    const int64_t kind = term.code[i];
-    if (kind == CONST) {
-      *top++ = long(term.code[++i]);
-      continue;
-    }
-    if (kind == SYMBOL) {
-      *top++ = d[term.code[++i]];
-      continue;
-    }
-    const long b = *--top, a = *--top;
-    long c = 0;
-    switch (kind) {
-      case ADD: c = long((unsigned long)a + (unsigned long)b); break;
-      case MUL: c = long((unsigned long)a * (unsigned long)b); break;
-      case DIV: c = floor_div(a, b); break;
-      case MOD: c = floor_mod(a, b); break;
-      case MAX: c = max_long(a, b); break;
-      case MIN: c = min_long(a, b); break;
-      case BROADCAST: c = broadcast_size(a, b); break;
-      case EQUAL: c = a == b; break;
-      case LESS: c = a < b; break;
-      case AT_MOST: c = a <= b; break;
-      case MORE: c = a > b; break;
-      case AT_LEAST: c = a >= b; break;
-      case AND: c = a && b; break;
-      case OR: c = a || b; break;
-      case DO_BROADCAST: c = do_broadcast(a, b); break;
-    }
-    *top++ = c;
-  }
-  return stack[0];
-}
-
-/** The same of numbers that may be too large, for terms without conditions. */
-double estimated(const Term& term, const long* d) {
-  double stack[MOST_DEPTH + 1];
-  double* top = stack;
-  for (int i = 0; i < term.length; ++i) {
-    const int64_t kind = term.code[i];
-    if (kind == CONST || kind == SYMBOL) {
-      ++i;
-      *top++ = kind == CONST ? double(term.code[i]) : double(d[term.code[i]]);
-      continue;
-    }
-    const double b = *--top, a = *--top;
-    double c = 0;
-    switch (kind) {
-      case ADD: c = a + b; break;
-      case MUL: c = a * b; break;
-      case DIV: c = estimated_div(a, b); break;
-      case MOD: c = estimated_mod(a, b); break;
-      case MAX: c = estimated_max(a, b); break;
-      case MIN: c = estimated_min(a, b); break;
-      case BROADCAST: c = estimated_broadcast(a, b); break;
-    }
-    *top++ = c;
-  }
-  return stack[0];
-}
 
 bool too_large(const Program* p, const List& sizes, const long* d) {
   for (int i = 0; i < sizes.count; ++i)

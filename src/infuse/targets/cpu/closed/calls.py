@@ -12,6 +12,7 @@ from infuse.lowering.expressions import KernelSizes
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Number, Parameter, SizeResult
 from infuse.lowering.tensors import Buffer, Tensor
+from infuse.targets.cpu.closed.assembly import OPERATIONS, Code, Script
 from infuse.targets.cpu.closed.parts import (
     ClosedArgument,
     ClosedCall,
@@ -19,7 +20,7 @@ from infuse.targets.cpu.closed.parts import (
     ListArgument,
     WorkArgument,
 )
-from infuse.targets.cpu.closed.script import OPERATIONS, Code, Script, ScriptCall
+from infuse.targets.cpu.closed.script import ScriptCall
 from infuse.targets.cpu.closed.words import Terms, Words, bits, double_bits
 from infuse.targets.cpu.closed.work import WorkCode
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,7 +53,7 @@ class HostFunction:
 
     def unit(self, linkage: str) -> str:
         """What calls it with slots."""
-        slots = iter(range(len(self.operands)))
+        slots = itertools.count()
         arguments = ", ".join(_argument(each, slots) for each in self.operands)
         template = f"<{', '.join(self.template)}>" if self.template else ""
         call = f"{self.function}{template}({arguments})"
@@ -64,13 +66,12 @@ class HostFunction:
         )
 
 
-def _argument(operand: Operand, slots: object) -> str:
+def _argument(operand: Operand, slots: Iterator[int]) -> str:
     match operand.kind:
         case "text":
             return operand.type
         case "double":
-            return f"a[{next(slots)}].f"  # type: ignore[call-overload]
+            return f"a[{next(slots)}].f"
         case "pointer":
-            type = operand.type.replace("int64_t", "int64_t")
-            return f"({type}*)a[{next(slots)}].p"  # type: ignore[call-overload]
-    return f"(long)a[{next(slots)}].i"  # type: ignore[call-overload]
+            return f"({operand.type}*)a[{next(slots)}].p"
+    return f"(long)a[{next(slots)}].i"

@@ -11,11 +11,12 @@ from infuse.ir.dims import Expr
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program, Step, all_sizes
 from infuse.lowering.statements import Scratch
+from infuse.targets.cpu.closed.assembly import NotAScript
 from infuse.targets.cpu.closed.calls import CallWriter, Numbers, Places, name_table
 from infuse.targets.cpu.closed.hoisting import closed_call, closed_scratch, has_work
 from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall
-from infuse.targets.cpu.closed.script import NotAScript, is_script, script_call
+from infuse.targets.cpu.closed.script import is_script, script_call
 from infuse.targets.cpu.closed.sources import closed_name, element_name
 from infuse.targets.cpu.closed.words import Terms, Words
 from infuse.targets.cpu.closed.work import (
