@@ -1,4 +1,6 @@
-"""How many numbers tune the server. A constant that is no limit and no fact of a format is one."""
+"""How many numbers tune the server. A constant that is no limit and no fact of a format is one;
+those of `load/` belong to the caller that measures it.
+"""
 
 import ast
 import re
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SERVING = Path(__file__).resolve().parents[2] / "src" / "infuse" / "serving"
-MOST_TUNED = 70
+MOST_TUNED = 68
 # Limits protect, whatever their value: their names say that they are the most of something.
 LIMIT = re.compile(r"_?MOST(_|$)")
 # What a protocol, a file, a machine or arithmetic lays down.
@@ -76,7 +78,7 @@ def constants(source: str) -> Iterator[str]:
 
 
 def by_file() -> dict[str, list[str]]:
-    paths = sorted(SERVING.rglob("*.py"))
+    paths = sorted(path for path in SERVING.rglob("*.py") if path.parent != SERVING / "load")
     return {str(path.relative_to(SERVING)): list(constants(path.read_text())) for path in paths}
 
 

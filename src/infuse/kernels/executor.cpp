@@ -34,7 +34,7 @@ bool too_large(const Program* p, const List& sizes, const long* d) {
 
 /** What a context keeps of one of the programs of a model. */
 struct Frame {
-  const Part* q;
+  const ProgramPart* q;
   bool planned;
   int turn;
   long *key, *offsets, *bytes;
@@ -150,7 +150,7 @@ int fail(Run* m, int failure, const char* where) {
 
 /** The arena's bytes for these sizes; negative when memory runs out. */
 long place(Run* m, Frame* f) {
-  const Part* q = f->q;
+  const ProgramPart* q = f->q;
   if (q->total >= 0) {
     for (int i = 0; i < q->buffers; ++i) f->offsets[i] = q->offsets[i];
     return q->total;
@@ -167,7 +167,7 @@ long place(Run* m, Frame* f) {
 /** Plans anew where sizes changed: those of the inputs, and for a body all that are known. */
 int prepare(Run* m, Frame* f) {
   const Program* p = m->p;
-  const Part* q = f->q;
+  const ProgramPart* q = f->q;
   const bool outermost = f == m->frames;
   const size_t key = sizeof(long) * size_t(outermost ? p->input_symbols : p->symbols);
   if (f->planned && memcmp(m->d, f->key, key) == 0) return 0;
@@ -234,7 +234,7 @@ template <class T> T* zeros(long count) {
   return (T*)calloc(size_t(count) + 1, sizeof(T));
 }
 
-bool open_frame(const Program* p, const Part* q, Frame* f) {
+bool open_frame(const Program* p, const ProgramPart* q, Frame* f) {
   f->q = q;
   f->key = zeros<long>(p->symbols);
   f->offsets = zeros<long>(q->buffers), f->bytes = zeros<long>(q->buffers);
@@ -310,7 +310,7 @@ INFUSE_API void* infuse_program_open(void* program, int threads) {
 
 INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims) {
   const Program* p = (const Program*)program;
-  const Part* q = p->part;
+  const ProgramPart* q = p->part;
   long* d = zeros<long>(p->symbols);
   if (!d) return OUT_OF_MEMORY;
   bool valid = true;
@@ -336,7 +336,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
                           void* const* outputs) {
   const FlushSubnormals flush;
   Run* m = (Run*)context;
-  const Part* q = m->p->part;
+  const ProgramPart* q = m->p->part;
   m->error = nullptr;
   m->pool->index_limit = -1;
   for (int i = 0; i < m->p->input_symbols; ++i) m->d[i] = long(symbols[i]);
@@ -353,7 +353,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
   Run* m = (Run*)context;
-  const Part* q = m->p->part;
+  const ProgramPart* q = m->p->part;
   if (number < 0 || number >= q->outputs || !q->output[number].owned) return nullptr;
   const List& sizes = q->output[number].sizes;
   for (int i = 0; i < sizes.count; ++i) dims[i] = value_of(m, sizes.items[i]);
@@ -379,7 +379,7 @@ INFUSE_API int64_t infuse_arena_bytes(void* context) {
 
 INFUSE_API int64_t infuse_live_bytes(void* context) {
   const Run* m = (const Run*)context;
-  const Part* q = m->p->part;
+  const ProgramPart* q = m->p->part;
   long most = 0;
   for (int step = 0; step < q->steps; ++step) {
     long live = 0;

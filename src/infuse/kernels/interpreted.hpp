@@ -1,7 +1,5 @@
 // Elementwise work that is data, as kernels call it.
 #pragma once
-#include <type_traits>
-
 #include "ahead.hpp"
 #include "element.hpp"
 #include "map.hpp"
@@ -10,6 +8,8 @@
 namespace infuse {
 
 namespace interpreted_detail {
+template <class A, class B> struct Same { static constexpr bool holds = false; };
+template <class A> struct Same<A, A> { static constexpr bool holds = true; };
 INFUSE_INLINE void keep(void* to, vf x) { store((float*)to, x, Full{}); }
 INFUSE_INLINE void keep(void* to, vi x) { store((int32_t*)to, x, Full{}); }
 template <class T> INFUSE_INLINE void keep(void* to, T x) { memcpy(to, &x, sizeof x); }
@@ -21,7 +21,7 @@ template <class R> struct Interpreted {
 
   template <class A, class L>
   INFUSE_INLINE auto operator()(A acc, long row, long col, L lanes) const {
-    if constexpr (std::is_same_v<L, Ahead>) {
+    if constexpr (interpreted_detail::Same<L, Ahead>::holds) {
       return none(Full{});
     } else {
       alignas(64) char handed[LANES * 8];
@@ -30,21 +30,24 @@ template <class R> struct Interpreted {
     }
   }
   template <class L> INFUSE_INLINE auto operator()(long row, long col, L lanes) const {
-    if constexpr (std::is_same_v<L, Ahead>) return none(Full{});
+    if constexpr (interpreted_detail::Same<L, Ahead>::holds) return none(Full{});
     else return done(nullptr, row, col, lanes);
   }
-  template <class A, class L, class = std::enable_if_t<!std::is_convertible_v<A, long>>>
-  INFUSE_INLINE auto operator()(A acc, long col, L lanes) const {
+  // What every row has of a column.
+  template <class L> INFUSE_INLINE auto operator()(vf acc, long col, L lanes) const {
+    return (*this)(acc, 0L, col, lanes);
+  }
+  template <class L> INFUSE_INLINE auto operator()(float acc, long col, L lanes) const {
     return (*this)(acc, 0L, col, lanes);
   }
 
  private:
   template <class L> static INFUSE_INLINE auto none(L lanes) {
-    if constexpr (!std::is_void_v<R>) return decltype(load((const R*)nullptr, lanes)){};
+    if constexpr (!interpreted_detail::Same<R, void>::holds) return decltype(load((const R*)nullptr, lanes)){};
   }
   template <class L>
   INFUSE_INLINE auto done(const void* handed, long row, long col, L lanes) const {
-    if constexpr (std::is_void_v<R>) {
+    if constexpr (interpreted_detail::Same<R, void>::holds) {
       work_block(work, row, col, count(lanes), handed, nullptr, nullptr);
     } else {
       alignas(64) R result[LANES];

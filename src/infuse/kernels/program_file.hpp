@@ -63,7 +63,7 @@ struct Check {
 };
 
 /** One of the programs of a model: the outermost first, then the bodies of control flow. */
-struct Part {
+struct ProgramPart {
   int inputs, outputs, checks, buffers, attempts, late_blocks, left_blocks, scratch_count, steps;
   int most_slots;
   long total;
@@ -92,7 +92,7 @@ struct Program {
   const WorkCode* work;
   const Script* script;
   const ClosedFunction* called;  // functions by number
-  const Part* part;
+  const ProgramPart* part;
 };
 
 }  // namespace infuse

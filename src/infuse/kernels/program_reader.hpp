@@ -117,7 +117,7 @@ inline Site read_site(Reader& r) {
   Program* p = r.p;
   Site site = {};
   site.base = r.number(IN_INPUT, IN_BLOCK + 1);
-  const Part* q = r.part;
+  const ProgramPart* q = r.part;
   const int64_t limits[] = {q->inputs,  q->outputs,     q->outputs,     p->weight_bytes + 1,
                             q->buffers, q->late_blocks, q->left_blocks};
   const int64_t number = r.next();
@@ -180,7 +180,7 @@ inline const Call* read_calls(Reader& r, const ClosedFunction* functions, int* c
 
 inline void read_interface(Reader& r) {
   const Program* p = r.p;
-  Part* q = r.part;
+  ProgramPart* q = r.part;
   q->inputs = r.count();
   int64_t* defaults = r.make<int64_t>(q->inputs);
   for (int i = 0; i < q->inputs && !r.wrong; ++i) {
@@ -209,7 +209,7 @@ inline void read_interface(Reader& r) {
 
 inline void read_memory(Reader& r, const ClosedFunction* functions) {
   const Program* p = r.p;
-  Part* q = r.part;
+  ProgramPart* q = r.part;
   const int count = r.count();
   int *terms = r.make<int>(count), *first = r.make<int>(count), *last = r.make<int>(count);
   for (int i = 0; i < count && !r.wrong; ++i) {
@@ -248,7 +248,7 @@ inline void read_memory(Reader& r, const ClosedFunction* functions) {
 
 inline void read_steps(Reader& r, const ClosedFunction* functions) {
   const Program* p = r.p;
-  Part* q = r.part;
+  ProgramPart* q = r.part;
   q->steps = r.count();
   ProgramStep* steps = r.make<ProgramStep>(q->steps);
   for (int k = 0; k < q->steps && !r.wrong; ++k) {
@@ -298,7 +298,7 @@ inline void read_program(Reader& r) {
   p->work = works;
   read_scripts(r, functions);
   p->parts = r.number(1, 1 << 20);
-  Part* parts = r.make<Part>(r.wrong ? 1 : p->parts);
+  ProgramPart* parts = r.make<ProgramPart>(r.wrong ? 1 : p->parts);
   p->part = parts;
   for (int i = 0; i < p->parts && !r.wrong; ++i) {
     r.part = parts + i;

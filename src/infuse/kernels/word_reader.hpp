@@ -16,7 +16,7 @@ class Reader {
   const char* wrong = nullptr;
   const char* name = "";
   Program* p;
-  Part* part = nullptr;  // the one that is being read
+  ProgramPart* part = nullptr;  // the one that is being read
 
   int64_t next() {
     if (at >= p->word_count) return fail("it ends too early");
