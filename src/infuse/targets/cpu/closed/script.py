@@ -65,8 +65,6 @@ def is_script(function: Function) -> bool:
     if not all(isinstance(s, _HOST) for s in function.statements):
         return False
     calls = [s for s in function.statements if isinstance(s, parts.KernelCall)]
-    if any(call.context for call in calls):
-        return False
     return function.is_control or len(function.statements) > len(calls)
 
 
@@ -159,6 +157,8 @@ class _Writer:
         self._values.names[name] = Value(first, "list", type)
 
     def _kernel(self, call: parts.KernelCall) -> None:
+        if call.context:
+            raise NotAScript(f"{call.kernel} is a kernel")
         form = "fails" if call.failure else "value" if call.result else "done"
         value = self._values.call(form, call.kernel, call.template, call.arguments)
         if call.failure:
