@@ -15,6 +15,7 @@ from infuse.build.compile import Compilation, compile_graph
 from infuse.build.prebuilt import make_prebuilt
 from infuse.errors import DataError
 from infuse.ir.graph import Graph
+from infuse.ir.parser import parse
 from infuse.lowering.emitter import ClosedFunctions, emitter_of
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
@@ -126,3 +127,16 @@ def test_what_fails_in_a_body_is_told(library: Any) -> None:
             with pytest.raises(DataError) as found:
                 prebuilt.run(own)
             assert found.value.what == expected.value.what
+
+
+def test_unsigned_numbers_of_64_bits_are_whole(library: Any) -> None:
+    largest = 2**64 - 1
+    graph = parse(f"""graph "net" (%x: uint64[3], %n: int64[1]) {{
+      %a = Add(%x, uint64[]{{{largest}}})
+      %b = ConstantOfShape(%n, value={largest}, dtype=uint64)
+      return a = %a, b = %b
+    }}""")
+    library([graph])
+    feeds = {"x": np.array([1, 5, largest], np.uint64), "n": np.array([2])}
+    for name, array in evaluate(graph, feeds).items():
+        np.testing.assert_array_equal(run(graph, feeds)[name], array, strict=True)

@@ -152,7 +152,9 @@ class _Hoisting:
 
     def _number(self, match: re.Match[str], sign: int) -> str:
         if match["whole"]:
-            return self._add("n", sign * int(match["whole"]), "size")
+            # Unsigned numbers of 64 bits are longs of the same bits.
+            number = (sign * int(match["whole"]) + 2**63) % 2**64 - 2**63
+            return self._add("n", number, "size")
         digits = match["special"] or match["float"]
         value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
         single = match["narrow"] if match["special"] else match["single"]

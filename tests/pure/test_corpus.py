@@ -1,0 +1,36 @@
+"""The graphs of which the functions of a library of prebuilt kernels come."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from infuse.build.collecting import collected
+from infuse.ir.graph import Graph
+from infuse.targets import Target
+from infuse.testing.corpus import block_graphs, operator_graphs
+
+TARGET = Target.resolve("x86-64-v3")
+pytestmark = pytest.mark.row("X1")
+
+
+def files(operators: Iterable[Graph], blocks: Iterable[Graph] = ()) -> dict[str, str]:
+    return collected(TARGET, operators, blocks).sources("")
+
+
+def test_a_part_of_all_graphs_is_data() -> None:
+    texts = files([*operator_graphs()][::60], [*block_graphs()][::150])
+    whole = "\n".join(texts.values())
+    for kernel in ("gemm(c", "copy_nd<4>(c", "map_interpreted(c", "reduce<", "winograd"):
+        assert kernel in whole
+
+
+def test_branches_and_loops_are_among_them() -> None:
+    *_, branches, loop, scan = operator_graphs()
+    texts = files([branches, loop, scan])["hosted.cpp"]
+    for function in ("append(", "keep(", "obtain(", "memcpy("):
+        assert function in texts
+
+
+@pytest.mark.full
+def test_all_graphs_are_data() -> None:
+    assert len(files(operator_graphs(), block_graphs())) > 80
