@@ -14,6 +14,7 @@ import onnx.parser
 
 import infuse
 from infuse import dtypes
+from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
@@ -45,8 +46,22 @@ def operator_graphs() -> Iterator[Graph]:
             for dtype in _INTEGERS if number < _FEW else ():
                 with suppress(InfuseError, TypeError, ValueError), np.errstate(invalid="ignore"):
                     yield from list(_variants(row.cast(dtype), {1}))
+    yield from _conversions()
     for text in _CONTROL:
         yield infuse.load(onnx.parser.parse_model(text))
+
+
+def _conversions() -> Iterator[Graph]:
+    """Conversions from each type to each, and divisions of integers by a constant."""
+    types = (dtypes.float32, *_FLOATS, *_INTEGERS)
+    for source, target in itertools.permutations(types, 2):
+        block = _Block(f"{source}_{target}", (3,), source)
+        yield block.end(block.add("Cast", block.input, to=target))
+    for dtype in _INTEGERS:
+        for kind, how in (("Div", {}), ("Mod", {"fmod": 0}), ("Mod", {"fmod": 1})):
+            block = _Block(f"{kind}_{dtype}", (3,), dtype)
+            with suppress(InfuseError):
+                yield block.end(block.add(kind, block.input, np.array(3, dtype.numpy), **how))
 
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
@@ -100,9 +115,9 @@ Build = Callable[["_Block", Value], Value]
 class _Block:
     """A graph that grows behind one image or one list of rows."""
 
-    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType = dtypes.float32) -> None:
         self.graph = Graph(name)
-        self.input = self.graph.add_input("x", TensorType(dtypes.float32, shape))
+        self.input = self.graph.add_input("x", TensorType(dtype, shape))
 
     def add(self, kind: str, *operands: Value | np.ndarray[Any, Any], **attributes: Any) -> Value:
         """The result of one more node."""
