@@ -1,5 +1,6 @@
 """Program files that are broken, or that no library here runs, are refused with a reason."""
 
+import ctypes
 import json
 import random
 from pathlib import Path
@@ -17,7 +18,7 @@ from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime.folder import METADATA, PROGRAM, digest
-from infuse.runtime.program import FOLDER_VARIABLE
+from infuse.runtime.program import FOLDER_VARIABLE, prebuilt_libraries
 from infuse.targets import Target
 
 NEVER = CompileOptions(compile="never", threads=1)
@@ -97,6 +98,38 @@ def test_every_word_of_a_program_is_within_its_limits(folder: Path) -> None:
             reasons.append(error.what)
     assert len(reasons) > 100
     assert all(reason.startswith("the program cannot be run: ") for reason in reasons)
+
+
+def test_mutated_programs_are_refused_or_load(folder: Path) -> None:
+    content, chance = (folder / PROGRAM).read_bytes(), random.Random(2)
+    library = prebuilt_libraries()[0].functions
+    weights, why = np.zeros(1 << 16, np.uint8), ctypes.create_string_buffer(512)
+    loaded = 0
+    for _ in range(20_000):
+        changed = mutated(content, chance)
+        place = weights.ctypes.data, weights.nbytes
+        program = library.infuse_program_load(changed, len(changed), *place, why, len(why))
+        assert bool(program) != bool(why.value)
+        loaded += bool(program)
+        library.infuse_program_close(program)
+    assert 0 < loaded < 10_000
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    """Words and bits changed, the end cut off, or words that stand twice."""
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at, kind = 8 * chance.randrange(1, len(changed) // 8 + 1) - 8, chance.random()
+        if kind < 0.6:
+            word = chance.choice((-1, 0, 1, chance.randrange(300), 1 << 31, 1 << 62))
+            changed[at : at + 8] = word.to_bytes(8, "little", signed=True)
+        elif kind < 0.8:
+            changed[at + chance.randrange(8)] ^= 1 << chance.randrange(8)
+        elif kind < 0.9 and at >= 16:
+            del changed[at:]
+        else:
+            changed[at:at] = changed[: chance.randrange(64)]
+    return bytes(changed)
 
 
 def test_a_program_of_other_kernels_is_refused(folder: Path) -> None:
