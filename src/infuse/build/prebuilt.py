@@ -59,7 +59,8 @@ def make_prebuilt(
 
 def prebuilt_for(target: str) -> Prebuilt:
     """The library for a target: the best one here for `native`. OptionError without one."""
-    libraries = [library for library in prebuilt_libraries() if library.facts.stamp == stamp()]
+    own = stamp()
+    libraries = [library for library in prebuilt_libraries() if library.facts.stamp == own]
     fitting = [each for each in libraries if target in ("native", each.facts.target)]
     if fitting:
         return fitting[0]

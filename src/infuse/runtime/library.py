@@ -20,16 +20,20 @@ from infuse.mapped import contents, give_back
 from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
 
 _POINTER = ctypes.c_void_p
-_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "infuse_metadata": (ctypes.c_char_p, []),
-    "infuse_open": (_POINTER, [_POINTER, ctypes.c_int]),
-    "infuse_shapes": (ctypes.c_int, [_POINTER, _POINTER]),
+CONTEXTS: dict[str, tuple[Any, list[Any]]] = {
     "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
     "infuse_output": (_POINTER, [_POINTER, ctypes.c_int, _POINTER]),
     "infuse_error": (ctypes.c_char_p, [_POINTER]),
     "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
     "infuse_live_bytes": (ctypes.c_int64, [_POINTER]),
     "infuse_close": (None, [_POINTER]),
+}
+"""Functions of an open context, whatever opened it: what each gives and takes."""
+_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "infuse_metadata": (ctypes.c_char_p, []),
+    "infuse_open": (_POINTER, [_POINTER, ctypes.c_int]),
+    "infuse_shapes": (ctypes.c_int, [_POINTER, _POINTER]),
+    **CONTEXTS,
 }
 
 

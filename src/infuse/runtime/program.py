@@ -18,7 +18,7 @@ import numpy as np
 from infuse.errors import CompiledModelError, RuntimeFailure
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.folder import PROGRAM, WEIGHTS
-from infuse.runtime.library import Library, map_weights
+from infuse.runtime.library import CONTEXTS, Library, map_weights
 
 FOLDER_VARIABLE: Final = "INFUSE_PREBUILT"
 """Names a folder of libraries, in place of that of this package."""
@@ -34,12 +34,7 @@ _INTERFACE: Final[dict[str, tuple[Any, list[Any]]]] = {
     "infuse_program_close": (None, [_POINTER]),
     "infuse_program_open": (_POINTER, [_POINTER, ctypes.c_int]),
     "infuse_program_shapes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
-    "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
-    "infuse_output": (_POINTER, [_POINTER, ctypes.c_int, _POINTER]),
-    "infuse_error": (ctypes.c_char_p, [_POINTER]),
-    "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
-    "infuse_live_bytes": (ctypes.c_int64, [_POINTER]),
-    "infuse_close": (None, [_POINTER]),
+    **CONTEXTS,
 }
 _MESSAGE: Final = 512
 

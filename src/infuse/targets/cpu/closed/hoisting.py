@@ -55,6 +55,7 @@ from infuse.targets.cpu.closed.parts import (
     InterpretedWork,
     ListArgument,
     WorkArgument,
+    apart,
 )
 from infuse.targets.cpu.closed.work import WorkCode, work_code
 
@@ -212,7 +213,7 @@ class _Hoisting:
     def _arrays(self, statement: Arrays) -> Iterator[Statement]:
         """Lists of numbers as arguments, whatever their lengths; what else there is stays."""
         for name, elements in statement.lists:
-            sizes = [self._known(each) for each in _apart(elements)]
+            sizes = [self._known(each) for each in apart(elements)]
             if statement.constant and None not in sizes:
                 whole = tuple(size for size in sizes if size is not None)
                 yield Constant("long*", name, self._add("l", ListArgument(whole), "list"))
@@ -343,12 +344,6 @@ class _Hoisting:
     def _work(self, code: WorkCode) -> str:
         arguments = tuple(self._from[n][1] if isinstance(n, str) else n for n in code.arguments)
         return self._add("w", WorkArgument(code, arguments), "work")
-
-
-def _apart(expressions: Sequence[Expression]) -> Iterator[Expression]:
-    """Expressions one by one, where some are texts of several."""
-    for each in expressions:
-        yield from each.split(", ") if isinstance(each, str) else (each,)
 
 
 _EXPRESSIONS: Final = frozenset(

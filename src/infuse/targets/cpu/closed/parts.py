@@ -4,9 +4,11 @@ with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from infuse.ir.dims import Dim
+from infuse.lowering.expressions import Expression
 from infuse.lowering.program import Argument, Function
 from infuse.lowering.statements import Statement
 from infuse.targets.cpu.closed.work import WorkCode
@@ -63,3 +65,9 @@ class ClosedCall:
 
     function: Function
     arguments: tuple[ClosedArgument, ...]
+
+
+def apart(expressions: Sequence[Expression]) -> Iterator[Expression]:
+    """Expressions one by one, where some are texts of several."""
+    for each in expressions:
+        yield from each.split(", ") if isinstance(each, str) else (each,)

@@ -22,7 +22,8 @@ from infuse.lowering.expressions import (
 from infuse.lowering.program import Argument, Function, Parameter, Step
 from infuse.lowering.statements import Statement
 from infuse.targets.cpu.closed.assembly import NotAScript, Script, Value
-from infuse.targets.cpu.closed.values import Values, apart
+from infuse.targets.cpu.closed.parts import apart
+from infuse.targets.cpu.closed.values import Values
 
 _FAILURES: Final = {
     "NO_MEMORY": 1,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from infuse.lowering.expressions import KernelSizes
 from infuse.lowering.program import Function, Parameter
 from infuse.lowering.statements import Statement
 from infuse.targets import KERNELS
@@ -17,6 +16,7 @@ from infuse.targets.cpu.closed.work import ElementFunction
 from infuse.targets.cpu.emit.functions import headers_of
 from infuse.targets.cpu.emit.language import Cpp
 from infuse.targets.cpu.emit.shared_files import APART, shared_by, shared_files
+from infuse.targets.cpu.emit.sizes import struct_text
 from infuse.targets.text.language import clean_name
 
 _LINKAGE: Final = 'extern "C" __attribute__((visibility("hidden")))'
@@ -145,7 +145,11 @@ def slot_texts(call: ClosedCall) -> Iterator[str]:
                 yield f"({CLOSED.scalar_type(parameter.dtype)}){next(slots)}.f"
             case "sizes":
                 assert isinstance(argument, tuple)
-                yield _struct(argument, slots)
+                yield struct_text(
+                    argument,
+                    lambda _: f"(long){next(slots)}.i",
+                    lambda _: f"{next(slots)}.i != 0",
+                )
             case "list":
                 yield f"(const long*){next(slots)}.p"
             case "found size":
@@ -161,19 +165,6 @@ def _slots() -> Iterator[str]:
     while True:
         yield f"a[{number}]"
         number += 1
-
-
-def _struct(sizes: KernelSizes, slots: Iterator[str]) -> str:
-    """The sizes of a kernel, a slot each."""
-    names = sizes._fields  # type: ignore[attr-defined]
-    each = (f".{n} = {_field(v, slots)}" for n, v in zip(names, sizes, strict=True))
-    return f"{type(sizes).__name__}{{{', '.join(each)}}}"
-
-
-def _field(value: Any, slots: Iterator[str]) -> str:
-    if isinstance(value, bool):
-        return f"{next(slots)}.i != 0"
-    return _struct(value, slots) if isinstance(value, tuple) else f"(long){next(slots)}.i"
 
 
 def _elements(functions: Sequence[ElementFunction]) -> str:

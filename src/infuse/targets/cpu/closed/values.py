@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from infuse.lowering.expressions import (
 )
 from infuse.targets.cpu.closed.assembly import LOADED, Assembler, NotAScript, Value
 from infuse.targets.cpu.closed.hosted import HostFunction, Operand
+from infuse.targets.cpu.closed.parts import apart
 from infuse.targets.cpu.closed.work import element_bytes
 
 _CONSTANTS: Final = {"true": 1, "false": 0, "INT64_MAX": 2**63 - 1}
@@ -245,9 +246,3 @@ class Values:
         called = HostFunction(form, function, tuple(template), tuple(operands), self._headers)
         number = self.functions.setdefault(called, len(self.functions))
         return self.asm.new("call", number, first)
-
-
-def apart(expressions: Sequence[Expression]) -> Iterator[Expression]:
-    """Expressions one by one, where some are texts of several."""
-    for each in expressions:
-        yield from each.split(", ") if isinstance(each, str) else (each,)

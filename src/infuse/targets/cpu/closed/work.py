@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from infuse import dtypes
@@ -130,12 +129,6 @@ class WorkCode:
     def result_type(self) -> str:
         """The C type of what it gives, or void."""
         return "void" if self.result == NONE else self.types[self.result]
-
-    @cached_property
-    def functions(self) -> list[ElementFunction]:
-        """Those of the closed set that it calls."""
-        each = (i.function for i in self.instructions if isinstance(i, (Apply, Put)))
-        return list(dict.fromkeys(f for f in each if f is not None))
 
 
 def work_code(work: Elementwise, types: Mapping[str, DType]) -> WorkCode:
