@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -395,7 +396,8 @@ def compile(
     from infuse.build.compile import compile_graph
 
     source = graph_of(graph)
-    with compiled_ahead(source, options.target):
+    is_ahead = options.compile == "wait"
+    with compiled_ahead(source, options.target) if is_ahead else nullcontext():
         if source.report is None:
             source = optimize(source, rules, progress=progress)
         return compile_graph(source, options, output=output, progress=progress)

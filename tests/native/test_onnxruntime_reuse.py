@@ -12,10 +12,10 @@ import pytest
 
 import infuse
 from infuse.onnxruntime import InferenceSession, OrtValue, SessionOptions, reuse
-from infuse.onnxruntime.reuse import _is_extended
 from infuse.ops.core import base
 from infuse.passes.registry import register, unregister
 from infuse.rewrite import Rule
+from infuse.runtime.extensions import is_extended
 from tests.caches import new_cache
 from tests.native.session_models import ADDER, FEED, W, X, Y, adder, pair_of_tensors, scaled
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was compiled, in a cache of the test's own; other tests' operators do not count."""
     monkeypatch.setenv("INFUSE_CACHE", new_cache(tmp_path / "cache"))
-    monkeypatch.setattr(reuse, "_is_extended", lambda: False)
+    monkeypatch.setattr(reuse, "is_extended", lambda: False)
     calls: list[Any] = []
     original = infuse.api.compile
 
@@ -183,16 +183,16 @@ def test_a_program_that_extends_infuse_is_told_apart(monkeypatch: pytest.MonkeyP
     kernels = sys.modules.get("infuse.lowering.kernel_table")
     if kernels is not None:
         monkeypatch.setattr(kernels, "TABLES", {})
-    assert not _is_extended()
+    assert not is_extended()
 
     class Mine(Rule):
         level = "basic"
 
     register(Mine)
     try:
-        assert _is_extended()
+        assert is_extended()
     finally:
         unregister("Mine")
-    assert not _is_extended()
+    assert not is_extended()
     monkeypatch.setitem(base.REGISTRY, ("mine", "Op"), type("Op", (), {"__module__": "mine"}))
-    assert _is_extended()
+    assert is_extended()

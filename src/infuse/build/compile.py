@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from infuse.build.autotune.measurement import tuned
 from infuse.build.autotune.precision import Built, PrecisionReport, search_precision
+from infuse.build.background import Job, compiled_later
 from infuse.build.build import build
-from infuse.build.prebuilt import build_program, prebuilt_for
+from infuse.build.prebuilt import build_program, fitting_library, prebuilt_for
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
 from infuse.ir.clone import clone
@@ -171,6 +172,8 @@ class Compilation:
 
     def model(self, output: PathLike | None = None) -> Model:
         """The compiled model, in the folder `output` where one is named (see `infuse.compile`)."""
+        if self.options.compile == "background":
+            return self._swapping(output)
         require_known(self.graph)
         rows = independent_rows(self.graph).to_dict()
         decided, report = self.decided()
@@ -182,6 +185,29 @@ class Compilation:
             folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
             return ForeignModel(folder, self.threads)
         return decided.load(stages, output, facts)
+
+    def _swapping(self, output: PathLike | None) -> Model:
+        """A model that prebuilt kernels run until it is compiled; it is compiled first where they
+        do not run it. OptionError for a folder, which has one of the two.
+        """
+        if output is not None:
+            raise OptionError(
+                "a folder has either a program of prebuilt kernels or compiled code",
+                hint='choose which: compile="never", or compile="wait"',
+            )
+        refused: UnsupportedOperatorError | None = None
+        auto = self.options.auto
+        if fitting_library(self.options.target) and (auto is None or auto.timer is None):
+            try:
+                first = replace(self, options=self.options.uncompiled()).model()
+            except UnsupportedOperatorError as error:
+                refused = error
+            else:
+                return compiled_later(first, Job(lambda: self.graph, self.options, compile_graph))
+        try:
+            return replace(self, options=replace(self.options, compile="wait")).model()
+        except ToolchainError as error:
+            raise refused or error from None
 
     def decided(self) -> tuple[Compilation, PrecisionReport | None]:
         """The same with a precision for every layer of a graph whose nodes it means; and the report

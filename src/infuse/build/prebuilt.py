@@ -57,14 +57,19 @@ def make_prebuilt(
         made.replace(output)
 
 
-def prebuilt_for(target: str) -> Prebuilt:
-    """The library for a target: the best one here for `native`. OptionError without one."""
+def fitting_library(target: str) -> Prebuilt | None:
+    """The library for a target: the best one here for `native`; None without one."""
     own = stamp()
     libraries = [library for library in prebuilt_libraries() if library.facts.stamp == own]
-    fitting = [each for each in libraries if target in ("native", each.facts.target)]
-    if fitting:
-        return fitting[0]
-    others = ", ".join(each.facts.target for each in libraries)
+    return next((each for each in libraries if target in ("native", each.facts.target)), None)
+
+
+def prebuilt_for(target: str) -> Prebuilt:
+    """The library for a target. OptionError without one."""
+    library = fitting_library(target)
+    if library is not None:
+        return library
+    others = ", ".join(each.facts.target for each in prebuilt_libraries())
     raise OptionError(
         f"there is no library of prebuilt kernels for the target {target!r} in "
         f"{prebuilt_folder()}" + (f", only for {others}" if others else ""),

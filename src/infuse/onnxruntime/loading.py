@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,7 @@ from infuse.onnxruntime.reuse import Reuse
 from infuse.onnxruntime.values import OrtValue
 from infuse.options import CompileOptions
 from infuse.runtime.folder import is_compiled
-from infuse.runtime.interface import Model
+from infuse.runtime.interface import PREBUILT, Model
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -111,28 +112,48 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
     if isinstance(source, str) and is_compiled(source):
         _refuse_for_compiled(source, options, precision)
         return api.load_compiled(source, threads), None
-    reuse = Reuse(source, options, precision, threads)
-    before = reuse.load()
-    if before is not None:
-        return before, None
     asked = {**compile_fields(options), "precision": precision, "threads": threads}
     compiling = CompileOptions.flat(**asked)
-    graph = _graph(source, options)
+    reuse = Reuse(source, options, precision, threads)
+    before = reuse.load()
+    if before is None:
+        better, model = _compiled(source, options, compiling)
+        reuse.keep(model)
+        return model, better
+    if before.tier != PREBUILT or compiling.compile != "background":
+        return before, None
+    from infuse.build.background import Job, compiled_later
+
+    def optimized() -> Graph:
+        graph = _optimized(_graph(source, options), options)
+        reuse.require_unchanged()
+        return graph
+
+    swapping = compiled_later(before, Job(optimized, compiling, api.compile))
+    reuse.keep(swapping)
+    return swapping, None
+
+
+def _compiled(
+    source: Any, options: SessionOptions, compiling: CompileOptions
+) -> tuple[Graph, Model]:
     from infuse.build.build import compiled_ahead
 
-    with compiled_ahead(graph):
-        level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
-        better = api.optimize(
-            graph,
-            level,
-            set_dims=overridden_sizes(graph, options),
-            fix_defaults=None if tells_warnings(options.log_severity_level) else False,
-        )
+    graph = _graph(source, options)
+    with compiled_ahead(graph) if compiling.compile == "wait" else nullcontext():
+        better = _optimized(graph, options)
         if options.optimized_model_filepath:
             api.save(better, options.optimized_model_filepath)
-        model = api.compile(better, compiling)
-    reuse.keep(model)
-    return model, better
+        return better, api.compile(better, compiling)
+
+
+def _optimized(graph: Graph, options: SessionOptions) -> Graph:
+    return api.optimize(
+        graph,
+        LEVELS[GraphOptimizationLevel(options.graph_optimization_level)],
+        set_dims=overridden_sizes(graph, options),
+        fix_defaults=None if tells_warnings(options.log_severity_level) else False,
+    )
 
 
 def _threads(options: SessionOptions) -> int | None:

@@ -124,6 +124,9 @@ class Settings:
 _SESSIONS: Final = frozenset(("target", "threads", "prefix"))
 """Fields of `CompileOptions` that a session has no use for, or has under another name."""
 
+_DEFAULTS: Final = {"compile": "background"}
+"""Defaults of a session, where those of `CompileOptions` are others."""
+
 
 def _compile_options() -> Iterator[tuple[str, Option[Any]]]:
     """The fields of `CompileOptions`, and of options that these may be, as options of a session."""
@@ -131,7 +134,7 @@ def _compile_options() -> Iterator[tuple[str, Option[Any]]]:
     for each in flat_fields(CompileOptions):
         if each.name in _SESSIONS:
             continue
-        default = each.default if each.name in own else None
+        default = _DEFAULTS.get(each.name, each.default if each.name in own else None)
         kind = object if each.about.form else type(each.default)
         yield each.name, Option(kind, default)
 
@@ -306,8 +309,9 @@ def compile_fields(options: SessionOptions) -> dict[str, Any]:
 
 
 def asks_to_compile_otherwise(options: SessionOptions) -> bool:
-    """Whether one of these fields but the precision is not as it is by default."""
-    others = [(name, option) for name, option in _compile_options() if name != "precision"]
+    """Whether a field is not as it is by default, besides the precision and when it is compiled."""
+    usual = ("precision", "compile")
+    others = [(name, option) for name, option in _compile_options() if name not in usual]
     return any(getattr(options, name) != option.default for name, option in others)
 
 

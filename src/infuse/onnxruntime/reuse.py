@@ -6,24 +6,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import InfuseError
-from infuse.onnxruntime.options import SessionOptions, asks_to_compile_otherwise
+from infuse.errors import InfuseError, ModelFileError
+from infuse.onnxruntime.options import (
+    SessionOptions,
+    asks_to_compile_otherwise,
+    compile_fields,
+)
 from infuse.options import PRECISIONS
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.checked import sha256_of
 from infuse.runtime.cpus import available_cpus
-from infuse.runtime.interface import Model
+from infuse.runtime.extensions import is_extended
+from infuse.runtime.interface import COMPILED, PREBUILT, Model
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.places import cache_root
 from infuse.runtime.records import Records
+from infuse.runtime.swapping import SwappingModel
 
 _MOST: Final = 4096
+_TIERS: Final = (COMPILED, PREBUILT)
 
 
 class Reuse:
@@ -38,8 +44,10 @@ class Reuse:
         self, source: Any, options: SessionOptions, precision: str, threads: int | None
     ) -> None:
         self._records = Records(cache_root() / "sessions", _MOST)
-        self._source, self._content, self._key = source, "", ""
-        if _is_plain(source, options, precision) and not _is_extended():
+        self._source, self._content = source, ""
+        self._compile = compile_fields(options)["compile"]
+        self._keys: dict[str, str] = {}
+        if _is_plain(source, options, precision) and not is_extended():
             settings = {
                 "level": int(options.graph_optimization_level),
                 "threads": threads or available_cpus(),
@@ -48,11 +56,17 @@ class Reuse:
                 "denoted": options._denoted_sizes,
             }
             self._content = _digest(source)
-            self._key = key_of(self._content, "", settings)
+            self._keys = {tier: key_of(self._content, tier, settings) for tier in _TIERS}
 
     def load(self) -> CompiledModel | None:
-        """The model that was compiled before; None where there is none, or its files changed."""
-        record = self._records.read(self._key) if self._key else None
+        """The model that was compiled before, or, where it need not be, the one of prebuilt
+        kernels; None where there is none, or its files changed.
+        """
+        tiers = [COMPILED] * (self._compile != "never") + [PREBUILT] * (self._compile != "wait")
+        return next(filter(None, map(self._load, tiers)), None)
+
+    def _load(self, tier: str) -> CompiledModel | None:
+        record = self._records.read(self._keys[tier]) if self._keys else None
         try:
             if record is None or not self._is_same(record["files"]):
                 return None
@@ -75,16 +89,30 @@ class Reuse:
     def _has_changed(self) -> bool:
         return isinstance(self._source, str) and _digest(self._source) != self._content
 
+    def require_unchanged(self) -> None:
+        """ModelFileError where the file is another than when the session began."""
+        if self._has_changed():
+            raise ModelFileError(
+                "the file was changed after a session began with it",
+                where=self._source,
+                hint="begin another session",
+            )
+
     def keep(self, model: Model) -> None:
-        """Record what was compiled, unless the file was changed meanwhile."""
-        if not self._key or not isinstance(model, CompiledModel):
+        """Record the forms that a model has and will have, unless the file was changed
+        meanwhile.
+        """
+        if isinstance(model, SwappingModel):
+            model.when_swapped(self.keep)
+            model = model.current
+        if not self._keys or not isinstance(model, CompiledModel):
             return
         if any(spec.optional for spec in model.inputs) or self._has_changed():
             return
         names = _external_names(self._source) if isinstance(self._source, str) else []
         files = {name: _digest(str(self._beside(name))) for name in names}
         record = {"folder": str(model.folder), "threads": model.threads, "files": files}
-        self._records.write(self._key, record)
+        self._records.write(self._keys[model.tier], record)
 
 
 def _external_names(path: str) -> list[str]:
@@ -101,27 +129,6 @@ def _is_plain(source: Any, options: SessionOptions, precision: str) -> bool:
     if precision not in PRECISIONS or asks_to_compile_otherwise(options):
         return False
     return (is_file or isinstance(source, bytes)) and not any(more + asked)
-
-
-def _is_extended() -> bool:
-    """Whether this process has rules, passes, operators or lowerings that are not Infuse's."""
-    registry = sys.modules.get("infuse.passes.registry")
-    operators = sys.modules.get("infuse.ops.core.base")
-    kernels = sys.modules.get("infuse.lowering.kernel_table")
-    things = [
-        *(registry.registered() if registry else ()),
-        *(operators.REGISTRY.values() if operators else ()),
-        *(
-            family.lower
-            for table in ((kernels.COMMON, *kernels.TABLES.values()) if kernels else ())
-            for family in table.families.values()
-        ),
-    ]
-    return any(_is_foreign(thing) for thing in things if thing is not None)
-
-
-def _is_foreign(thing: Any) -> bool:
-    return str(thing.__module__).partition(".")[0] != "infuse"
 
 
 def _digest(source: str | bytes) -> str:

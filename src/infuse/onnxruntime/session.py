@@ -195,6 +195,11 @@ class InferenceSession:
         """Operators that have no native code and run in the interpreter."""
         return self._model.host_steps
 
+    @property
+    def tier(self) -> str:
+        """What answers now: "prebuilt" kernels, or "compiled" code."""
+        return self._model.tier
+
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Where each input is to lie: in the memory of the process."""
         return [OrtMemoryInfo.cpu() for _ in self._interface.inputs]

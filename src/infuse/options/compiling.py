@@ -15,7 +15,7 @@ PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 AUTO: Final = "auto"
 """The precision that is looked for."""
 WEIGHTS: Final = ("fast", "small")
-COMPILE: Final = ("wait", "never")
+COMPILE: Final = ("wait", "background", "never")
 """When native code is compiled."""
 PREFIX: Final = "infuse"
 
@@ -96,9 +96,9 @@ class CompileOptions(Checked):
     )
     compile: str = option(
         "wait",
-        "wait: native code is compiled; never: the prebuilt kernels of this package run the model, "
-        "at once and without a compiler.",
-        metavar="wait|never",
+        "wait: native code is compiled first; never: prebuilt kernels run the model, at once and "
+        "without a compiler; background: they do until another process has compiled it.",
+        metavar="wait|background|never",
         choices=COMPILE,
         noun="time of compiling",
     )
@@ -126,6 +126,10 @@ class CompileOptions(Checked):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":
             raise refusal("precision", "is fp32 where nothing is compiled", hint)
+
+    def uncompiled(self) -> CompileOptions:
+        """These options where nothing is compiled: what only compiled code has is left out."""
+        return CompileOptions(self.target, self.threads, weights=self.weights, compile="never")
 
     @classmethod
     def flat(

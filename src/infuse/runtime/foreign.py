@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from infuse.errors import OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata
+from infuse.runtime.interface import COMPILED
 from infuse.runtime.shapes import TensorSpec, returned
 
 
@@ -31,6 +32,11 @@ class ForeignModel:
     def name(self) -> str:
         """The model's name."""
         return str(self.metadata.get("name", ""))
+
+    @property
+    def tier(self) -> str:
+        """COMPILED: nothing else is made for another machine."""
+        return COMPILED
 
     @property
     def host_steps(self) -> list[str]:

@@ -22,6 +22,7 @@ from infuse.ir.types import TensorType, Type
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.inference import infer_graph
 from infuse.runtime.folder import STAGES, check_replaceable, publish
+from infuse.runtime.interface import COMPILED, PREBUILT
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec
 from infuse.runtime.stated import StatedShapes
@@ -112,6 +113,11 @@ class HostedModel:
             result |= {key: own[key] for key in ("precision", "precision_report") if key in own}
             result |= {"kept_in_fp32": result.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
         return result
+
+    @property
+    def tier(self) -> str:
+        """PREBUILT where a native stage is; COMPILED otherwise."""
+        return PREBUILT if any(part.tier == PREBUILT for part in self.native) else COMPILED
 
     @property
     def host_steps(self) -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from infuse.runtime.shapes import TensorSpec
 
 _Self = TypeVar("_Self")
+PREBUILT: Final = "prebuilt"
+COMPILED: Final = "compiled"
+"""What runs a model."""
 
 
 class Runner(Protocol):
@@ -57,6 +60,11 @@ class Model(Protocol):
     @property
     def threads(self) -> int:
         """The number of threads that it was compiled for."""
+        ...
+
+    @property
+    def tier(self) -> str:
+        """What runs it: PREBUILT kernels, or COMPILED code."""
         ...
 
     @property
