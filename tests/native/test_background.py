@@ -149,7 +149,7 @@ def test_random_numbers_are_not_compared() -> None:
 def test_another_answer_of_compiled_code_is_told_and_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background.Job, "bound", property(lambda job: -1.0))
+    monkeypatch.setattr(CompileOptions, "bound", property(lambda options: -1.0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with swapping() as model:

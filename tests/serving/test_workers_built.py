@@ -17,6 +17,7 @@ from infuse.passes.registry import GROUP
 from infuse.runtime import build_keys
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.folder import LIBRARY
+from infuse.runtime.interface import COMPILED
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.engine import compiled
 from infuse.serving.engine.engine import Engine
@@ -130,7 +131,7 @@ def test_what_is_not_whole_is_built_again(
 
 def signature(folder: Path, *host_steps: str) -> Signature:
     spec = TensorSpec("x", np.dtype(np.float32), ("rows", 4), late=True)
-    return Signature(folder, (spec,), (spec,), ("rows",), 12, host_steps, "", 3.0)
+    return Signature(folder, (spec,), (spec,), ("rows",), 12, host_steps, "", COMPILED, False, 3.0)
 
 
 def test_a_record_says_what_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ from infuse.build.toolchain import Toolchain
 from infuse.errors import CompileError, InfuseError, ToolchainError
 from infuse.ir.file import save
 from infuse.ir.graph import Graph
-from infuse.ops.core.feeds import drawing_nodes
 from infuse.options import CompileOptions
 from infuse.runtime.extensions import is_extended
 from infuse.runtime.folder import STAGES
@@ -51,8 +50,6 @@ _MOST_SECONDS: Final = 3600.0
 _WAIT_SECONDS: Final = 0.2
 _FIRST_CALL_SECONDS: Final = 1.0
 """For so long, compiling lets the first call go first."""
-_BOUNDS: Final = {"fp32": 1e-3, "bf16x2": 1e-3, "fp16": 1e-2, "bf16": 0.1}
-"""How far compiled code may be from prebuilt kernels, in parts of the largest element."""
 _log = logging.getLogger("infuse")
 
 
@@ -70,15 +67,6 @@ class Job:
     def graph(self) -> Graph:
         """The graph, once it is needed."""
         return self.optimized()
-
-    @property
-    def bound(self) -> float:
-        """How far its outputs may be from those of prebuilt kernels, in parts of the largest
-        element.
-        """
-        if self.options.auto is not None:
-            return max(_BOUNDS["fp32"], self.options.auto.max_difference)
-        return _BOUNDS[str(self.options.precision)]
 
 
 class BackgroundCompilation:
@@ -117,7 +105,7 @@ class BackgroundCompilation:
             model.sample(_FIRST_CALL_SECONDS)
         del model
         try:
-            compiled = self._compiled() if self._has_compiler() else None
+            compiled = self._compiled() if self._is_possible() else None
         except (InfuseError, OSError, pickle.PicklingError) as error:
             self._warn(f"compiling in the background failed: {error}")
             self._stays(str(error))
@@ -126,8 +114,12 @@ class BackgroundCompilation:
                 self._swap(compiled)
         self._is_done = True
 
-    def _has_compiler(self) -> bool:
-        """False where none is installed. ToolchainError where the one that is asked for fails."""
+    def _is_possible(self) -> bool:
+        """Whether the model is of use, and a compiler is installed. ToolchainError where the one
+        that is asked for fails.
+        """
+        if not self._goes_on:
+            return False
         try:
             Toolchain.find(Target.resolve(self._job.options.target))
         except ToolchainError as error:
@@ -189,8 +181,7 @@ class BackgroundCompilation:
             if model is None or sample is None:
                 del model
                 continue
-            is_random = next(drawing_nodes(self._job.graph), None) is not None
-            what = "" if is_random else sample.difference(compiled, self._job.bound)
+            what = "" if model.is_random else sample.difference(compiled, self._job.options.bound)
             if not what:
                 model.swap(compiled)
                 _log.info("%s: compiled code answers from now on", model.name)

@@ -36,13 +36,14 @@ from infuse.lowering.program import Program, all_sizes
 from infuse.lowering.ranks import list_outputs, unranked_results
 from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.lowering.tensors import is_native_type
+from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
 from infuse.options import PREFIX, CompileOptions
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
-from infuse.runtime.interface import Model
+from infuse.runtime.interface import COMPILED, Model
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.program import Prebuilt, prebuilt_libraries
 from infuse.targets import Target
@@ -177,7 +178,9 @@ class Compilation:
         require_known(self.graph)
         rows = independent_rows(self.graph).to_dict()
         decided, report = self.decided()
-        facts = {"model": dict(description_of(decided.graph)), "rows": rows}
+        facts: dict[str, Any] = {"model": dict(description_of(decided.graph)), "rows": rows}
+        if next(drawing_nodes(self.graph), None) is not None:
+            facts["random"] = True
         if report is not None:
             facts = {"precision_report": report.to_dict(), **facts}
         stages = decided.stages()
@@ -195,15 +198,21 @@ class Compilation:
                 "a folder has either a program of prebuilt kernels or compiled code",
                 hint='choose which: compile="never", or compile="wait"',
             )
+        if self.options.auto is not None and self.options.auto.timer is not None:
+            return replace(self, options=replace(self.options, compile="wait")).model()
+        first = self.first_form()
+        if first.tier == COMPILED:
+            return first
+        return compiled_later(first, Job(lambda: self.graph, self.options, compile_graph))
+
+    def first_form(self) -> Model:
+        """The model as prebuilt kernels run it, or, where they do not, as compiled code does."""
         refused: UnsupportedOperatorError | None = None
-        auto = self.options.auto
-        if fitting_library(self.options.target) and (auto is None or auto.timer is None):
-            try:
-                first = replace(self, options=self.options.uncompiled()).model()
-            except UnsupportedOperatorError as error:
-                refused = error
-            else:
-                return compiled_later(first, Job(lambda: self.graph, self.options, compile_graph))
+        try:
+            if fitting_library(self.options.target):
+                return replace(self, options=self.options.uncompiled()).model()
+        except UnsupportedOperatorError as error:
+            refused = error
         try:
             return replace(self, options=replace(self.options, compile="wait")).model()
         except ToolchainError as error:

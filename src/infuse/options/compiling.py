@@ -15,6 +15,7 @@ PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 AUTO: Final = "auto"
 """The precision that is looked for."""
 WEIGHTS: Final = ("fast", "small")
+_BOUNDS: Final = {"fp32": 1e-3, "bf16x2": 1e-3, "fp16": 1e-2, "bf16": 0.1}
 COMPILE: Final = ("wait", "background", "never")
 """When native code is compiled."""
 PREFIX: Final = "infuse"
@@ -126,6 +127,15 @@ class CompileOptions(Checked):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":
             raise refusal("precision", "is fp32 where nothing is compiled", hint)
+
+    @property
+    def bound(self) -> float:
+        """How far compiled code may be from prebuilt kernels, in parts of the largest element of an
+        output.
+        """
+        if self.auto is not None:
+            return max(_BOUNDS["fp32"], self.auto.max_difference)
+        return _BOUNDS[str(self.precision)]
 
     def uncompiled(self) -> CompileOptions:
         """These options where nothing is compiled: what only compiled code has is left out."""

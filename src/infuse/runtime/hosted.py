@@ -20,6 +20,7 @@ from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.inference import infer_graph
 from infuse.runtime.folder import STAGES, check_replaceable, publish
 from infuse.runtime.interface import COMPILED, PREBUILT
@@ -118,6 +119,16 @@ class HostedModel:
     def tier(self) -> str:
         """PREBUILT where a native stage is; COMPILED otherwise."""
         return PREBUILT if any(part.tier == PREBUILT for part in self.native) else COMPILED
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers: another run gives other outputs."""
+        return any(
+            next(drawing_nodes(part), None) is not None
+            if isinstance(part, Graph)
+            else part.is_random
+            for part in self.parts
+        )
 
     @property
     def host_steps(self) -> list[str]:

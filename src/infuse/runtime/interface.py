@@ -68,6 +68,11 @@ class Model(Protocol):
         ...
 
     @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers: another run gives other outputs."""
+        ...
+
+    @property
     def host_steps(self) -> list[str]:
         """What the interpreter runs: operator and node."""
         ...

@@ -92,6 +92,11 @@ class CompiledModel:
         return PREBUILT if "program" in self.metadata else COMPILED
 
     @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers: another run gives other outputs."""
+        return bool(self.metadata.get("random", False))
+
+    @property
     def host_steps(self) -> list[str]:
         """What the interpreter runs of the model: nothing."""
         return []

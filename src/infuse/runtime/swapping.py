@@ -41,7 +41,7 @@ class Sample:
         except InfuseError as error:
             return f"it failed: {error}"
         for spec, expected, actual in zip(model.outputs, self._outputs, results, strict=True):
-            if what := _difference(expected, actual, bound):
+            if what := difference(expected, actual, bound):
                 return f"the output {spec.name} {what}"
         return ""
 
@@ -138,6 +138,11 @@ class SwappingModel:
     def threads(self) -> int:
         """The number of threads of a call."""
         return self.current.threads
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers: another run gives other outputs."""
+        return self.current.is_random
 
     @property
     def host_steps(self) -> list[str]:
@@ -270,8 +275,10 @@ def _copied(value: Any) -> Any:
     return np.array(value, copy=True)
 
 
-def _difference(expected: Any, actual: Any, bound: float) -> str:
-    """What is wrong with a value; "" for nothing."""
+def difference(expected: Any, actual: Any, bound: float) -> str:
+    """What a value is that another one is not; "" where floats differ by at most `bound` of the
+    largest, and integers agree but for few, or by the last bit of a rounded one.
+    """
     if isinstance(expected, list | dict) or expected is None:
         return _nested_difference(expected, actual, bound)
     expected, actual = np.asarray(expected), np.asarray(actual)
@@ -309,7 +316,7 @@ def _nested_difference(expected: Any, actual: Any, bound: float) -> str:
         if isinstance(expected, dict)
         else zip(expected, actual, strict=True)
     )
-    return next(filter(None, (_difference(*pair, bound) for pair in pairs)), "")
+    return next(filter(None, (difference(*pair, bound) for pair in pairs)), "")
 
 
 def _unequal(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> str:

@@ -16,6 +16,9 @@ from infuse.serving.config import Config
 _OWN: Final = frozenset(("target", "threads", "prefix", "data"))
 """What a server decides itself, or a file cannot say."""
 
+_DEFAULTS: Final = {"compile": "background"}
+"""Defaults of a server, where those of `CompileOptions` are others."""
+
 
 def _fields(kind: type[Checked], *, is_optional: bool = False) -> Iterator[tuple[str, Any, Any]]:
     """Name, type and default of each field; those of options that a field may be are 0 or empty
@@ -29,7 +32,8 @@ def _fields(kind: type[Checked], *, is_optional: bool = False) -> Iterator[tuple
             plain = Literal[each.about.choices]
         elif each.about.least is not None:
             plain = Annotated[plain, msgspec.Meta(ge=each.about.least)]
-        yield each.name, plain, type(each.default)() if is_optional else each.default
+        default = _DEFAULTS.get(each.name, each.default)
+        yield each.name, plain, type(each.default)() if is_optional else default
         inner = nested(each)
         if inner is not None:
             yield from _fields(inner, is_optional=True)

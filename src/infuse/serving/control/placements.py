@@ -62,6 +62,7 @@ def _instances(version: Version) -> list[dict[str, JSON]]:
             "requests_per_second": throughput * rate / total if total else 0.0,
             "busy": _recent(replica)[1],
             "weights_bytes": version.weights_bytes,
+            "tier": version.tier,
             "own_bytes": replica.own_bytes,
             "restarts": replica.restarts,
             "moves": replica.moves,

@@ -1,13 +1,17 @@
-"""The compiled form of a version's files, and how requests are held against it."""
+"""The compiled forms of a version's files, and how requests are held against it."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
+from infuse.errors import ToolchainError
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.folder import METADATA, STAGES
+from infuse.runtime.interface import PREBUILT
 from infuse.serving.config import Workers
 from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.model_config import ModelConfig
@@ -16,35 +20,81 @@ from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.declared import Declared
 from infuse.serving.engine.signature import Checker
 from infuse.serving.workers.budget import build_limit_of
-from infuse.serving.workers.build import Signature, build
+from infuse.serving.workers.build import NICENESS, Signature, build
 from infuse.serving.workers.build_cache import BuildCache
 
+_BEHIND: Final = 10
+"""The niceness of a compiler beside a version that answers already."""
 
-async def compiled(
-    local: LocalVersion, config: ModelConfig, workers: Workers, threads: int, cache: Path
-) -> Signature:
-    """The compiled model: what was made of the same files before, or else made now, for so many
-    threads. Raises what went wrong.
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes the forms in which a version's files run, for so many threads: of prebuilt kernels, and
+    of compiled code. Its methods raise what goes wrong.
     """
-    main = local.main
-    options = {**compile_options(config), "threads": threads}
-    built, ready = BuildCache(cache), any((main / mark).is_file() for mark in (METADATA, STAGES))
-    key = await asyncio.to_thread(
-        key_of, local.digest, str(main.relative_to(local.folder)), options
-    )
-    folder = None if ready else await asyncio.to_thread(built.find, key)
-    if folder is None:
-        folder = await build(
-            main,
-            cache / "hosted" / _hosted_name(local, config),
-            compiled=ready,
-            seconds=workers.build_seconds,
-            memory=build_limit_of(workers.build_memory_mb),
+
+    local: LocalVersion
+    config: ModelConfig
+    workers: Workers
+    threads: int
+    cache: Path
+
+    async def first(self, *, waits: bool) -> Signature:
+        """The form that a version begins with. With compile: background, that is compiled code
+        where it is there already, or the version `waits` for it and there is a compiler.
+        """
+        when = self._options["compile"]
+        if when != "background" or self._is_compiled:
+            return await self._form(when)
+        before = await self._find("wait")
+        if before is not None:
+            return before
+        if waits:
+            with suppress(ToolchainError):  # the other form needs none
+                return await self._form("wait")
+        return await self._form("background")
+
+    async def compiled(self) -> Signature:
+        """Compiled code, made while others go first."""
+        return await self._form("wait", niceness=_BEHIND)
+
+    def may_change(self, signature: Signature) -> bool:
+        """Whether a version that begins with this form is to change to compiled code."""
+        return signature.tier == PREBUILT and self._options["compile"] == "background"
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {**compile_options(self.config), "threads": self.threads}
+
+    @property
+    def _is_compiled(self) -> bool:
+        return any((self.local.main / mark).is_file() for mark in (METADATA, STAGES))
+
+    async def _key(self, when: str) -> str:
+        local, options = self.local, {**self._options, "compile": when}
+        main = str(local.main.relative_to(local.folder))
+        return await asyncio.to_thread(key_of, local.digest, main, options)
+
+    async def _find(self, when: str) -> Signature | None:
+        return await asyncio.to_thread(BuildCache(self.cache).find, await self._key(when))
+
+    async def _form(self, when: str, niceness: int = NICENESS) -> Signature:
+        before = None if self._is_compiled else await self._find(when)
+        if before is not None:
+            return before
+        options = {**self._options, "compile": when}
+        made = await build(
+            self.local.main,
+            self.cache / "hosted" / "-".join([self.local.digest, *map(str, options.values())]),
+            compiled=self._is_compiled,
+            seconds=self.workers.build_seconds,
+            memory=build_limit_of(self.workers.build_memory_mb),
             options=options,
+            niceness=niceness,
         )
-        if not ready:
-            await asyncio.to_thread(built.keep, key, folder)
-    return folder
+        if not self._is_compiled:
+            await asyncio.to_thread(BuildCache(self.cache).keep, await self._key(when), made)
+        return made
 
 
 @dataclass(frozen=True)
@@ -78,8 +128,3 @@ class Interface:
         if not self.checker.batch:
             return "inputs and outputs have no free first dimension in common"
         return self.together.reason
-
-
-def _hosted_name(local: LocalVersion, config: ModelConfig) -> str:
-    """The folder of a model of which the interpreter runs a part."""
-    return "-".join([local.digest, *(f"{each}" for each in compile_options(config).values())])

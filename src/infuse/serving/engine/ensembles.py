@@ -55,6 +55,7 @@ class PipelineVersion:
         self.statistics = VersionStatistics(name, number)
         self.loaded_at = time.time()
         self.load_seconds = self.build_seconds = 0.0
+        self.tier = ""
         self.running = 0
         self.runner = PipelineRunner(name, config.pipeline, call, models, folders=folders)
         self.replicas: Mapping[str, int] = {}

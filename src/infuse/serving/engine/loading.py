@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,6 +39,7 @@ class VersionLoader:
         self._cache = cache
         self._call = call
         self._request_bytes = request_bytes
+        self._turn = asyncio.Lock()
 
     async def load(
         self,
@@ -86,10 +88,11 @@ class VersionLoader:
             assets=files[1].folder if len(files) > 1 else None,
             on_failure=lambda reason: model.traffic.rollouts.failed(number, reason),
             request_bytes=self._request_bytes,
+            turn=self._turn,
         )
         notes = model.files.notes
         try:
-            await version.load(self._cache)
+            await version.load(self._cache, waits=_serves(model))
         except InfuseError as error:
             for local in files:
                 error.rename(f"{local.folder}{os.sep}", "")
@@ -100,3 +103,8 @@ class VersionLoader:
         for note in version.notes:
             _log.warning("%s: %s", version.where, note)
         return version
+
+
+def _serves(model: ServedModel) -> bool:
+    """Whether a version serves, whose traffic another one may take."""
+    return any(version.serving for version in model.versions.values())

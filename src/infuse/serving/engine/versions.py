@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from infuse.errors import UnavailableError
+from infuse.options import CompileOptions
 from infuse.runtime.session import Array
+from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.batching.batcher import Batcher
-from infuse.serving.engine.compiled import Interface, compiled
+from infuse.serving.engine.compiled import Builder, Interface
 from infuse.serving.engine.execution import Execution
 from infuse.serving.engine.signature import Checker
+from infuse.serving.engine.upgrade import Upgrade
 from infuse.serving.messages import InferRequest, InferResponse, TensorMetadata
 from infuse.serving.workers.build import Signature
 from infuse.serving.workers.need import Need
@@ -42,6 +46,7 @@ class ServedVersion:
         assets: Path | None = None,
         on_failure: Callable[[str], None] = _log.error,
         request_bytes: int,
+        turn: asyncio.Lock,
     ) -> None:
         self.name = name
         self.number = number
@@ -63,6 +68,8 @@ class ServedVersion:
         self._assets = assets
         self._pool = pool
         self._execution: Execution | None = None
+        self._turn = turn
+        self._upgrade: Upgrade | None = None
 
     @property
     def _batcher(self) -> Batcher | None:
@@ -79,13 +86,13 @@ class ServedVersion:
 
     # -- life --------------------------------------------------------------------------------------
 
-    async def load(self, cache: Path) -> None:
-        """Build it, start its replicas and warm them up. Raises what went wrong; nothing is left
-        behind then.
+    async def load(self, cache: Path, *, waits: bool) -> None:
+        """Build it, start its replicas and warm them up; where it `waits`, with compiled code.
+        Raises what went wrong; nothing is left behind then.
         """
         began = time.perf_counter()
         try:
-            await self._load(cache)
+            await self._load(cache, waits)
         except BaseException as error:
             self.state = "UNAVAILABLE"
             self.reason = str(error) or type(error).__name__
@@ -99,6 +106,8 @@ class ServedVersion:
     async def unload(self, why: str = "it was unloaded") -> None:
         """Finish what was accepted, then end all replicas."""
         self.state = "UNLOADING"
+        if self._upgrade is not None:
+            await self._upgrade.close()
         if self._batcher is not None:
             await self._batcher.drained()
             self._batcher.close(why)
@@ -115,26 +124,44 @@ class ServedVersion:
         if self._batcher is not None:
             self._batcher.close(why)
 
-    async def _load(self, cache: Path) -> None:
-        config = self.config
-        self.signature = await compiled(
-            self.local, config, self._pool.config, self._pool.threads(config.threads), cache
+    async def _load(self, cache: Path, waits: bool) -> None:
+        config, pool = self.config, self._pool
+        builder = Builder(
+            self.local, config, pool.config, self._pool.threads(config.threads), cache
         )
-        self.build_seconds = self.signature.seconds
-        self.labels.check([spec.name for spec in self.signature.outputs])
-        self._interface = interface = Interface.of(self.signature, config)
+        self.signature = signature = await builder.first(waits=waits)
+        self.build_seconds = signature.seconds
+        self.labels.check([spec.name for spec in signature.outputs])
+        self._interface = interface = Interface.of(signature, config)
         self.notes += interface.notes
-        threads = self._pool.threads(config.threads, config.replicas)
+        threads = pool.threads(config.threads, config.replicas)
         if config.threads > threads:
             self.notes.append(
                 f"threads is {config.threads}, and there are {threads} processors for models, "
                 "which it gets"
             )
-        name, weights = f"{self.name}/{self.number}", self.signature.weights_bytes
-        need = Need(name, self.signature.folder, threads, config.memory_mb, weights)
-        self._execution = Execution(
-            self._pool,
-            need,
+        self._execution = self._made(signature, interface)
+        await self._execution.start()
+        self.notes += self._execution.warmup_report.notes
+        if builder.may_change(signature):
+            options = CompileOptions.flat(**compile_options(config))
+            self._upgrade = Upgrade(
+                builder,
+                self._turn,
+                self._started,
+                self._changed,
+                self._stays,
+                options.bound,
+                self.where,
+            )
+
+    def _made(self, signature: Signature, interface: Interface) -> Execution:
+        config, pool = self.config, self._pool
+        threads = pool.threads(config.threads, config.replicas)
+        name, weights = f"{self.name}/{self.number}", signature.weights_bytes
+        return Execution(
+            pool,
+            Need(name, signature.folder, threads, config.memory_mb, weights),
             config,
             interface.checker,
             interface.together,
@@ -144,8 +171,35 @@ class ServedVersion:
             self._on_failure,
             self._request_bytes,
         )
-        await self._execution.start()
-        self.notes += self._execution.warmup_report.notes
+
+    # -- compiled code after prebuilt kernels ------------------------------------------------------
+
+    async def _started(self, signature: Signature) -> Execution:
+        """Another form of it, beside the one that serves."""
+        execution = self._made(signature, Interface.of(signature, self.config))
+        try:
+            await execution.start()
+        except BaseException:
+            await execution.close()
+            raise
+        return execution
+
+    async def _changed(self, signature: Signature, execution: Execution) -> None:
+        """Serve with this form from now on; what the other one accepted is answered by it."""
+        before, self._execution, self.signature = self._execution, execution, signature
+        assert before is not None
+        assert before.batcher is not None
+        await before.batcher.drained()
+        before.batcher.close("it was replaced")
+        await before.close()
+
+    def _stays(self, why: str) -> None:
+        self.notes.append(f"prebuilt kernels stay: {why}")
+
+    @property
+    def tier(self) -> str:
+        """What answers: "prebuilt" kernels, or "compiled" code; "" before it is loaded."""
+        return self.signature.tier if self.signature is not None else ""
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -166,6 +220,8 @@ class ServedVersion:
                 "it does not serve now", where=self.where, hint=self.reason or None
             )
         outputs, rows = await execution.infer(request, execution.batcher)
+        if self._upgrade is not None:
+            self._upgrade.observe(request, outputs)
         self.labels.put(outputs)
         return InferResponse(self.name, str(self.number), request.id, outputs), rows
 

@@ -39,6 +39,7 @@ _MOST_TEXT: Final = 1 << 24
 _OUT: Final = re.compile(
     r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc"
 )  # a C++ compiler's words
+NICENESS: Final = 5
 _FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 
 
@@ -46,7 +47,7 @@ _FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 class Signature:
     """A compiled model on disk, and what it takes and gives. `host_steps`: what the interpreter
     runs of it; `mixes`: why it is not proven that the rows of a batch are independent, "" where it
-    is.
+    is; `tier`: what runs it (`Model.tier`); `is_random`: it draws random numbers.
     """
 
     folder: Path
@@ -56,12 +57,14 @@ class Signature:
     weights_bytes: int
     host_steps: tuple[str, ...]
     mixes: str
+    tier: str
+    is_random: bool
     seconds: float
 
 
 class Order(TypedDict):
     """What the compiling process is to do, as JSON: compile the file `source`, or (`compiled`) open
-    the folder. `memory` in bytes, None: no limit.
+    the folder. `memory` in bytes, None: no limit; `niceness` as for `os.nice`.
     """
 
     source: str
@@ -69,6 +72,7 @@ class Order(TypedDict):
     options: dict[str, Any]
     compiled: bool
     memory: int | None
+    niceness: int
 
 
 class _TensorRow(TypedDict):
@@ -89,6 +93,8 @@ class Answer(TypedDict):
     weights_bytes: int
     host_steps: list[str]
     mixes: str
+    tier: str
+    is_random: bool
 
 
 @final
@@ -111,9 +117,11 @@ async def build(
     compiled: bool,
     seconds: float,
     memory: int | None = None,
+    niceness: int = NICENESS,
 ) -> Signature:
     """Compile a model file (or open a compiled folder), and describe it. `options` are those of
-    `infuse.compile`, by name (`CompileOptions.flat`).
+    `infuse.compile`, by name (`CompileOptions.flat`); compile="background" makes the form that is
+    there first.
 
     What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the
     process, and each that it starts, may have of its own (None: no limit); files that are only
@@ -126,6 +134,7 @@ async def build(
         "options": dict(options),
         "compiled": compiled,
         "memory": memory,
+        "niceness": niceness,
     }
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
@@ -180,6 +189,8 @@ def signature_of(answer: Answer, seconds: float) -> Signature:
         int(answer["weights_bytes"]),
         tuple(answer["host_steps"]),
         str(answer["mixes"]),
+        str(answer["tier"]),
+        bool(answer["is_random"]),
         seconds,
     )
 
@@ -205,6 +216,8 @@ def described(model: Model | Signature) -> Answer:
         "weights_bytes": model.weights_bytes,
         "host_steps": list(model.host_steps),
         "mixes": model.mixes if isinstance(model, Signature) else _mixes(metadata.get("rows")),
+        "tier": model.tier,
+        "is_random": model.is_random,
     }
 
 
@@ -277,6 +290,7 @@ def made(order: Order) -> Answer:
     import infuse
     from infuse.options import CompileOptions
     from infuse.runtime.hosted import HostedModel
+    from infuse.runtime.swapping import SwappingModel
 
     model: Model
     if order["compiled"]:
@@ -284,6 +298,9 @@ def made(order: Order) -> Answer:
         return {**described(model), "folder": order["source"]}
     graph = infuse.optimize(order["source"], fix_defaults=True)
     model = infuse.compile(graph, CompileOptions.flat(**order["options"]))
+    if isinstance(model, SwappingModel):
+        model.close()
+        model = model.current
     answer = described(model)
     if isinstance(model, HostedModel):
         model.save(order["output"])
@@ -291,9 +308,9 @@ def made(order: Order) -> Answer:
     return answer
 
 
-def _restrict(memory: int | None) -> None:
+def _restrict(memory: int | None, niceness: int) -> None:
     """Limit this process and each that it starts, and let them be what the kernel ends first when
-    memory runs out.
+    memory runs out. Models that serve go first.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory is not None:
@@ -302,7 +319,7 @@ def _restrict(memory: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     with suppress(OSError):  # only a hint to the kernel
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, "ascii")
-    os.nice(5)  # models that serve go first
+    os.nice(niceness)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -344,7 +361,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with the answer
     order: Order = json.load(sys.stdin)
-    _restrict(order["memory"])
+    _restrict(order["memory"], order["niceness"])
     answer: Answer | Failure
     try:
         answer = made(order)

@@ -81,6 +81,9 @@ VERSION: Final[Mapping[str, Family]] = {
     "infuse_build_seconds": Family(
         "gauge", "How long compiling a version took; 0: it was in the cache", _VERSION
     ),
+    "infuse_prebuilt": Family(
+        "gauge", "1 while prebuilt kernels run a version, 0 for compiled code", _VERSION
+    ),
 }
 
 READINGS: Final[Mapping[str, Family]] = {

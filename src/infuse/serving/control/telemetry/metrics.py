@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from infuse.runtime.interface import PREBUILT
 from infuse.serving.control.telemetry.families import READINGS, STATES, TRITON, VERSION, Family
 from infuse.serving.control.telemetry.histograms import SIZES, shown
 from infuse.serving.control.telemetry.statistics import FAILURES, BatchCounts, Counts
@@ -175,6 +176,7 @@ def _add_state(
         "infuse_loaded_timestamp_seconds": version.loaded_at,
         "infuse_load_seconds": version.load_seconds,
         "infuse_build_seconds": version.build_seconds,
+        "infuse_prebuilt": float(version.tier == PREBUILT),
     }
     for name, value in values.items():
         _add(metrics[name], VERSION[name].kind, labels, value)

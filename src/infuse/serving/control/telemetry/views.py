@@ -24,7 +24,8 @@ class VersionView(Protocol):
     `replicas`: how many there are by state (`idle`, `busy`, `starting`, `lost`). `threads`: cores
     that one of them uses. `rows_waiting` have not been taken into a batch. `restarts` of its
     workers. `loaded_at` in seconds since 1970, 0: not yet. `build_seconds` is the part of
-    `load_seconds` that compiling took.
+    `load_seconds` that compiling took. `tier`: what runs it, "prebuilt" kernels or "compiled" code;
+    "": neither.
     """
 
     @property
@@ -51,6 +52,8 @@ class VersionView(Protocol):
     def load_seconds(self) -> float: ...
     @property
     def build_seconds(self) -> float: ...
+    @property
+    def tier(self) -> str: ...
 
     def pending(self) -> int:
         """Requests that were accepted and wait for a batch."""

@@ -50,6 +50,7 @@ class _Version(TypedDict):
     pending: int
     waiting: int
     weights_bytes: int
+    tier: str
     loaded_at: float
 
 
@@ -167,6 +168,7 @@ def _version(
         "pending": 0,
         "waiting": 0,
         "weights_bytes": 0,
+        "tier": "",
         "loaded_at": 0.0,
     }
     version = model.versions.get(number)
@@ -182,6 +184,7 @@ def _version(
         "pending": version.pending(),
         "waiting": version.rows_waiting,
         "weights_bytes": version.weights_bytes,
+        "tier": version.tier,
         "loaded_at": version.loaded_at,
     }
 
