@@ -80,7 +80,7 @@ class TextVersion:
     where = property(lambda self: f"model {self.name!r}, version {self.number}")
     serving = holds_out = property(lambda self: self.state == "READY")
 
-    async def load(self, cache: Path) -> None:
+    async def load(self, cache: Path, *, waits: bool) -> None:
         await self.gates.passes(f"load {self.name}")
         word, _, number = self._text.partition(" ")
         if word != "times":

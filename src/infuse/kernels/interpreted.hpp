@@ -15,6 +15,10 @@ INFUSE_INLINE void keep(void* to, vi x) { store((int32_t*)to, x, Full{}); }
 template <class T> INFUSE_INLINE void keep(void* to, T x) { memcpy(to, &x, sizeof x); }
 }  // namespace interpreted_detail
 
+/** As work_block, for a vector of n columns of work that is done in vectors; gives what it makes of
+ * them. */
+vf work_vector(const WorkCall& work, long row, long col, int n, vf handed);
+
 /** A function of what a kernel makes, of row, column and lanes, that gives R. */
 template <class R> struct Interpreted {
   WorkCall work;
@@ -24,14 +28,22 @@ template <class R> struct Interpreted {
     if constexpr (interpreted_detail::Same<L, Ahead>::holds) {
       return none(Full{});
     } else {
+      using namespace interpreted_detail;
+      if constexpr (Same<A, vf>::holds && IN_VECTORS)
+        if (work.code->in_vectors) return in_vector(acc, row, col, lanes);
       alignas(64) char handed[LANES * 8];
-      interpreted_detail::keep(handed, acc);
+      keep(handed, acc);
       return done(handed, row, col, lanes);
     }
   }
   template <class L> INFUSE_INLINE auto operator()(long row, long col, L lanes) const {
-    if constexpr (interpreted_detail::Same<L, Ahead>::holds) return none(Full{});
-    else return done(nullptr, row, col, lanes);
+    if constexpr (interpreted_detail::Same<L, Ahead>::holds) {
+      return none(Full{});
+    } else {
+      if constexpr (IN_VECTORS)
+        if (work.code->in_vectors) return in_vector(vf{}, row, col, lanes);
+      return done(nullptr, row, col, lanes);
+    }
   }
   // What every row has of a column.
   template <class L> INFUSE_INLINE auto operator()(vf acc, long col, L lanes) const {
@@ -42,6 +54,13 @@ template <class R> struct Interpreted {
   }
 
  private:
+  static constexpr bool GIVES = interpreted_detail::Same<R, float>::holds;
+  static constexpr bool IN_VECTORS = GIVES || interpreted_detail::Same<R, void>::holds;
+
+  template <class L> INFUSE_INLINE auto in_vector(vf acc, long row, long col, L lanes) const {
+    const vf made = work_vector(work, row, col, count(lanes), acc);
+    if constexpr (GIVES) return made;
+  }
   template <class L> static INFUSE_INLINE auto none(L lanes) {
     if constexpr (!interpreted_detail::Same<R, void>::holds) return decltype(load((const R*)nullptr, lanes)){};
   }

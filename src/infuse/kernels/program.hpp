@@ -77,6 +77,22 @@ struct BlockAxisCode {
   int count, step, cut, size;
 };
 
+/** Where a vector is, by slots: where rows begin and their distance. `pointer` is NOT_THERE for what
+ * the kernel hands over, `stride` for ONE_ROW, which all rows have in common. */
+struct VectorPlace {
+  int pointer, stride;
+};
+constexpr int ONE_ROW = -3;
+
+/** Work of one function of at most three vectors, which is stored at most once. */
+struct SimpleCode {
+  void (*vector)();  // null: what it does is to store
+  VectorPlace operands[3];
+  int operand_count;
+  bool puts;
+  VectorPlace put;
+};
+
 /** What elementwise work does for a block of columns of one row. `columns`: the slot of the
  * channels of a pixel, where rows are blocks of these. */
 struct WorkCode {
@@ -85,6 +101,7 @@ struct WorkCode {
   const int* widths;
   const BlockAxisCode* axes;
   const Instruction* instructions;
+  const SimpleCode* simple;  // null where it is more than that
 };
 
 /** Elementwise work with what it is called with. */

@@ -71,6 +71,50 @@ inline bool fits_vectors(const WorkCode& code) {
   return fits && (code.result < 0 || code.widths[code.result] == 4);
 }
 
+/** Whether a place is that of a vector: rows at one distance, or one row for all. */
+inline bool vector_place(const PlaceCode& place, VectorPlace* of) {
+  of->pointer = place.pointer;
+  of->stride = ONE_ROW;
+  if (place.column != NOT_THERE || place.row_count > 1) return false;
+  if (place.row_count == 1) {
+    const RowCode& row = place.rows[0];
+    if (row.below != NOT_THERE || row.size != NOT_THERE) return false;
+    of->stride = row.stride;
+  }
+  return true;
+}
+
+/** Where the vector in a register is before any function; false where it is nowhere. */
+inline bool vector_of(const WorkCode& code, int target, VectorPlace* of) {
+  *of = {NOT_THERE, ONE_ROW};
+  for (int i = 0; i < code.count; ++i) {
+    const Instruction& each = code.instructions[i];
+    if (each.kind == PUT || each.target != target) continue;
+    return each.kind == LOAD && vector_place(each.place, of);
+  }
+  return target == 0;
+}
+
+/** Work of vectors that is one function, or none, and one store, or none. */
+inline bool read_simple(const WorkCode& code, SimpleCode* simple) {
+  const Instruction *apply = nullptr, *put = nullptr;
+  for (int i = 0; i < code.count; ++i) {
+    const Instruction& each = code.instructions[i];
+    const bool is_second = (each.kind == APPLY && apply) || (each.kind == PUT && put);
+    if (is_second || each.kind == SPLAT) return false;
+    if (each.kind == APPLY) apply = &each;
+    if (each.kind == PUT) put = &each;
+  }
+  const int made = apply ? apply->target : put ? put->target : code.result;
+  if ((put && put->target != made) || (code.result >= 0 && code.result != made)) return false;
+  simple->operand_count = apply ? apply->operand_count : 1;
+  for (int i = 0; i < simple->operand_count; ++i)
+    if (!vector_of(code, apply ? apply->operands[i] : made, &simple->operands[i])) return false;
+  simple->vector = apply ? apply->vector : nullptr;
+  simple->puts = put;
+  return !put || vector_place(put->place, &simple->put);
+}
+
 inline void read_work(Reader& r, WorkCode* code, const NamedElement* const* elements) {
   const List widths = r.list(1, 9);
   code->registers = widths.count;
@@ -111,6 +155,9 @@ inline void read_work(Reader& r, WorkCode* code, const NamedElement* const* elem
   }
   code->instructions = list;
   code->in_vectors = !r.wrong && fits_vectors(*code);
+  if (!code->in_vectors) return;
+  SimpleCode* simple = r.make<SimpleCode>(1);
+  if (!r.wrong && read_simple(*code, simple)) code->simple = simple;
 }
 
 inline Site read_site(Reader& r) {

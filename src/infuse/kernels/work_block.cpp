@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.hpp"
-#include "simd.hpp"
+#include "interpreted.hpp"
 
 namespace infuse {
 
@@ -79,12 +78,30 @@ bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
 
 typedef vf (*VectorFunction)(vf, vf, vf);
 
+inline float* start(const VectorPlace& place, const Slot* a, long row, long col) {
+  float* from = (float*)a[place.pointer].p + col;
+  if (place.stride == ONE_ROW) return from;
+  return from + (place.stride == NOT_THERE ? row : row * a[place.stride].i);
+}
+
+template <class L>
+inline vf simple_vector(const SimpleCode& code, const Slot* a, long row, long col, L lanes,
+                        vf handed) {
+  vf x[3] = {handed, handed, handed};
+  for (int i = 0; i < code.operand_count; ++i)
+    if (code.operands[i].pointer != NOT_THERE)
+      x[i] = load(start(code.operands[i], a, row, col), lanes);
+  const vf made = code.vector ? ((VectorFunction)code.vector)(x[0], x[1], x[2]) : x[0];
+  if (code.puts) store(start(code.put, a, row, col), made, lanes);
+  return made;
+}
+
 /** The work of one vector, whose registers are the processor's. */
 template <class L>
-void work_vector(const WorkCode& code, const Slot* a, long row, long col, L lanes,
-                 const void* handed, void* result) {
+vf vector_work(const WorkCode& code, const Slot* a, long row, long col, L lanes, vf handed) {
+  if (code.simple) return simple_vector(*code.simple, a, row, col, lanes, handed);
   vf r[MOST_VECTORS];
-  if (handed) r[0] = load((const float*)handed, Full{});
+  r[0] = handed;
   for (int k = 0; k < code.count; ++k) {
     const Instruction& each = code.instructions[k];
     switch (each.kind) {
@@ -107,20 +124,24 @@ void work_vector(const WorkCode& code, const Slot* a, long row, long col, L lane
         break;
     }
   }
-  if (result) store((float*)result, r[code.result], Full{});
+  return code.result < 0 ? handed : r[code.result];
 }
 
 }  // namespace
+
+vf work_vector(const WorkCall& work, long row, long col, int n, vf handed) {
+  const WorkCode& code = *work.code;
+  const Slot* a = work.slots;
+  if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return handed;
+  if (n == LANES) return vector_work(code, a, row, col, Full{}, handed);
+  return vector_work(code, a, row, col, Tail{n}, handed);
+}
 
 void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
                 bool* found_zero) {
   const WorkCode& code = *work.code;
   const Slot* a = work.slots;
   if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return;
-  if (code.in_vectors && n == LANES)
-    return work_vector(code, a, row, col, Full{}, handed, result);
-  if (code.in_vectors && n < LANES)
-    return work_vector(code, a, row, col, Tail{n}, handed, result);
   const long stride = (n * 8L + 63) / 64 * 64;
   char* room = (char*)__builtin_alloca_with_align(size_t(code.registers * stride + 64), 512);
   const void** registers = (const void**)__builtin_alloca(sizeof(void*) * size_t(code.registers + 1));

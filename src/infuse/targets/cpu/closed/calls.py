@@ -13,6 +13,7 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Number, Parameter, SizeResult
 from infuse.lowering.tensors import Buffer, Tensor
 from infuse.targets.cpu.closed.assembly import OPERATIONS, Code, Script
+from infuse.targets.cpu.closed.fusing import fused
 from infuse.targets.cpu.closed.parts import (
     ClosedArgument,
     ClosedCall,
@@ -91,11 +92,11 @@ class Places:
 
 class CallWriter:
     """Writes calls: for each slot how it is filled. Lists, and the arguments of elementwise work,
-    follow those of its function.
+    follow those of its function. `available`: functions that may stand for several instructions.
     """
 
-    def __init__(self, numbers: Numbers, places: Places) -> None:
-        self._numbers, self._places = numbers, places
+    def __init__(self, numbers: Numbers, places: Places, available: Container[str] = ()) -> None:
+        self._numbers, self._places, self._available = numbers, places, available
 
     def write(self, call: ClosedCall, name: str, words: Words) -> None:
         """A call of the function of this name: its number, how many slots it has, and these."""
@@ -121,6 +122,8 @@ class CallWriter:
         slot = 0
         for parameter, argument in zip(parameters, arguments, strict=True):
             if isinstance(argument, WorkArgument | ListArgument):
+                if isinstance(argument, WorkArgument):
+                    argument = fused(argument, self._available)
                 behind.append((slot, argument))
                 slot += 2 if isinstance(argument, WorkArgument) else 1
                 continue

@@ -6,7 +6,7 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall
-from infuse.targets.cpu.closed.program import closed_program, usual_functions
+from infuse.targets.cpu.closed.program import closed_program, usual_elements, usual_functions
 from infuse.targets.cpu.closed.sources import closed_files
 from infuse.targets.cpu.closed.work import ElementFunction
 
@@ -25,6 +25,7 @@ class Collection:
         self._elements |= closed.elements
         if usual:
             self._functions |= usual_functions(program)
+            self._elements |= usual_elements(program)
 
     def sources(self, facts: str) -> dict[str, str]:
         """The sources of a library with all of them."""

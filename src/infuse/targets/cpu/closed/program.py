@@ -13,6 +13,7 @@ from infuse.lowering.program import Program, Step, all_sizes
 from infuse.lowering.statements import Scratch
 from infuse.targets.cpu.closed.assembly import NotAScript
 from infuse.targets.cpu.closed.calls import CallWriter, Numbers, Places, name_table
+from infuse.targets.cpu.closed.fusing import whole_functions
 from infuse.targets.cpu.closed.hoisting import closed_call, closed_scratch, has_work
 from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall
@@ -57,6 +58,14 @@ def usual_functions(program: Program) -> dict[str, ClosedCall]:
     """The functions of a program with elementwise work in their text, by name."""
     calls = [closed_call(step, in_text=True) for step in program.steps if has_work(step)]
     return {closed_name(call.function): call for call in calls}
+
+
+def usual_elements(program: Program) -> dict[str, ElementFunction]:
+    """The functions of elements that may stand for several, by name."""
+    elements: dict[str, ElementFunction] = {}
+    for step in filter(has_work, program.steps):
+        elements |= whole_functions(closed_call(step))
+    return elements
 
 
 class _FileWriter:
@@ -141,7 +150,7 @@ class _Writer:
         outputs = enumerate(program.outputs)
         late = program.is_late
         self._owned = {n for n, (_, _, shape) in outputs if program.number or any(map(late, shape))}
-        self._calls = CallWriter(numbers, Places(plan, self._owned))
+        self._calls = CallWriter(numbers, Places(plan, self._owned), available)
         self._obtained: set[object] = set()
 
     def write(self, words: Words) -> None:

@@ -184,6 +184,8 @@ def _element(function: ElementFunction) -> str:
     if function.in_vectors:
         store = f"    store(({function.gives}*)out + i, {function.text}, lanes);"
         start, stop = "  sweep(0, n, [&](long i, auto lanes) INFUSE_LAMBDA {", "  });"
+        if "<L>" in function.text:
+            loads.insert(0, "    using L = decltype(lanes);")
     else:
         start, stop = "#pragma GCC ivdep\n  for (long i = 0; i < n; ++i) {", "  }"
         loads.insert(0, "    const One lanes{};")
