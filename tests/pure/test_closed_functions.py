@@ -16,8 +16,17 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 from infuse.targets import Target
 from infuse.targets.cpu.closed.collection import Collection
-from infuse.targets.cpu.closed.program import ClosedProgram, closed_program
+from infuse.targets.cpu.closed.fusing import fused
+from infuse.targets.cpu.closed.hoisting import closed_call, has_work
+from infuse.targets.cpu.closed.parts import WorkArgument
+from infuse.targets.cpu.closed.program import (
+    ClosedProgram,
+    closed_program,
+    usual_elements,
+    usual_functions,
+)
 from infuse.targets.cpu.closed.words import Terms, Words, bits
+from infuse.targets.cpu.closed.work import Apply
 from tests.support.generators.networks import random_network
 
 TARGET = Target.resolve("x86-64-v3")
@@ -123,3 +132,52 @@ def evaluated(code: np.ndarray[Any, Any], symbols: list[int]) -> int:
         stack.append(operations[word](a, b))
     (result,) = stack
     return result
+
+
+def in_text(text: str) -> set[str]:
+    """The functions with elementwise work in their text."""
+    return set(usual_functions(lowered(parse(text))[0]))
+
+
+def product(*steps: str) -> str:
+    return f"""graph "net" (%x: float32[n, 8], %g: float32[n, 6]) {{
+      %a = MatMul(%x, float32[8, 6]{{{", ".join(["0.5"] * 48)}}})
+      {" ".join(steps)}
+      return y = %y
+    }}"""
+
+
+def test_operands_of_sums_and_products_have_one_order() -> None:
+    row = "float32[6]{1, 2, 3, 4, 5, 6}"
+    one = in_text(product(f"%b = Add(%a, {row})", "%y = Mul(%b, %g)"))
+    for first in (f"Add(%a, {row})", f"Add({row}, %a)"):
+        for second in ("Mul(%b, %g)", "Mul(%g, %b)"):
+            assert in_text(product(f"%b = {first}", f"%y = {second}")) == one
+    assert in_text(product(f"%b = Sub(%a, {row})", "%y = Mul(%b, %g)")) != one
+    differences = [in_text(product(f"%y = Sub({pair})")) for pair in ("%a, %g", "%g, %a")]
+    assert not differences[0] & differences[1]
+
+
+def instructions(text: str, usual: str = "") -> list[list[str]]:
+    """The functions of elements that each work of a program applies, where a library has those of
+    the usual one.
+    """
+    program, plan = lowered(parse(text))
+    available = set(usual_elements(lowered(parse(usual))[0])) if usual else set()
+    calls = [closed_call(step) for step in program.steps if has_work(step)]
+    works = [fused(a, available) for c in calls for a in c.arguments if isinstance(a, WorkArgument)]
+    assert closed_program(program, plan, available).content
+    return [
+        [i.function.text for i in work.code.instructions if isinstance(i, Apply)] for work in works
+    ]
+
+
+def test_an_activation_with_its_numbers_is_one_function_where_the_library_has_it() -> None:
+    row = "float32[6]{1, 2, 3, 4, 5, 6}"
+    biased = product(f"%b = Add(%a, {row})", "%y = HardSwish(%b)")
+    apart = product("%y = HardSwish(%a)")
+    other = product(f"%b = Sub(%a, {row})", "%c = HardSwish(%b)", "%y = Add(%c, %g)")
+    assert len(instructions(biased)[0]) > 4
+    assert len(instructions(biased, biased)[0]) == 1
+    assert len(instructions(apart, apart)[0]) == 1
+    assert [len(each) for each in instructions(other, apart)] == [3]

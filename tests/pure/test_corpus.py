@@ -5,9 +5,13 @@ from collections.abc import Iterable
 import pytest
 
 from infuse.build.collecting import collected
+from infuse.build.compile import generate
 from infuse.ir.graph import Graph
 from infuse.targets import Target
-from infuse.testing.corpus import block_graphs, operator_graphs
+from infuse.targets.cpu.closed.program import usual_functions
+from infuse.testing.blocks import block_graphs
+from infuse.testing.corpus import operator_graphs
+from infuse.testing.networks import network_graphs
 
 TARGET = Target.resolve("x86-64-v3")
 pytestmark = pytest.mark.row("X1")
@@ -34,3 +38,14 @@ def test_branches_and_loops_are_among_them() -> None:
 @pytest.mark.full
 def test_all_graphs_are_data() -> None:
     assert len(files(operator_graphs(), block_graphs())) > 80
+
+
+def test_whole_networks_are_lowered_and_have_code_of_their_own() -> None:
+    graphs = {graph.name: graph for graph in network_graphs()}
+    assert len(graphs) > 15
+    for name in ("mobilenet_v3_small", "minilm_16", "windowed"):
+        program, _ = generate(graphs[name], TARGET, 2)
+        labels = {step.label for step in program.steps}
+        assert len(program.steps) < len(graphs[name])
+        assert usual_functions(program)
+        assert labels & {"Mul + Conv + Add", "MatMul + Add + Gelu"}

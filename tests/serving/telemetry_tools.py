@@ -24,6 +24,7 @@ class FakeVersion:
     loaded_at: float = 1.0
     load_seconds: float = 1.0
     build_seconds: float = 1.0
+    tier: str = "compiled"
     waiting: int = 0
 
     def pending(self) -> int:

@@ -14,7 +14,8 @@ from infuse.build.prebuilt import make_prebuilt
 from infuse.cli import terminal
 from infuse.errors import OptionError
 from infuse.targets import Target
-from infuse.testing.corpus import block_graphs, operator_graphs
+from infuse.testing.corpus import operator_graphs
+from infuse.testing.networks import usual_graphs
 
 
 def prebuilt(
@@ -45,8 +46,8 @@ def prebuilt(
     machine = Target.resolve(target)
     graphs = (infuse.optimize(infuse.load(path)) for path in models or ())
     with terminal.progress("kernels") as progress:
-        operators, blocks = ((), ()) if only_models else (operator_graphs(), block_graphs())
-        functions = collected(machine, operators, itertools.chain(blocks, graphs))
+        operators, usual = ((), ()) if only_models else (operator_graphs(), usual_graphs())
+        functions = collected(machine, operators, itertools.chain(usual, graphs))
         path = output / f"infuse-{machine.name}.so"
         make_prebuilt(functions, machine, path, progress)
     terminal.say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

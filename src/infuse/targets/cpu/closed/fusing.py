@@ -4,6 +4,7 @@ activation with its numbers in its text, and what comes before it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ class _Fuser:
         self._made = {i.register: i for i in work.code.instructions if not isinstance(i, Put)}
         puts = [i.register for i in work.code.instructions if isinstance(i, Put)]
         self._roots = [*puts, *([] if work.code.result == NONE else [work.code.result])]
-        self._trees: dict[int, _Tree | None] = {}
+        self._trees: dict[tuple[int, int], _Tree | None] = {}
 
     def fused(self) -> WorkArgument:
         """The work with as few instructions as functions allow."""
@@ -63,42 +64,54 @@ class _Fuser:
         if instruction is None or register in kept:
             return
         if isinstance(instruction, Apply):
-            function = self._function(register)
-            if function is not None and self._takes(function):
-                tree = self._trees[register]
-                assert tree is not None
-                instruction = Apply(register, function, tree.leaves)
-            kept[register] = instruction
+            instruction = next(filter(self._is_taken, self._candidates(instruction)), instruction)
+        kept[register] = instruction
+        if isinstance(instruction, Apply):
             for operand in instruction.operands:
                 self._lower(operand, kept)
+
+    def _is_taken(self, instruction: Apply) -> bool:
+        return self._takes(instruction.function)
+
+    def _candidates(self, apply: Apply) -> Iterator[Apply]:
+        """Instructions that stand for this one and others before it: for all of them, then for what
+        follows one register, the longest first.
+        """
+        yield from self._instead(apply, NONE)
+        yield from self._chains(apply)
+
+    def _chains(self, apply: Apply) -> Iterator[Apply]:
+        for cut in self._made:
+            if cut < apply.register:
+                yield from (i for i in self._instead(apply, cut) if len(i.operands) == 1)
+
+    def _instead(self, apply: Apply, cut: int) -> Iterator[Apply]:
+        """One instruction for all that leads from `cut` and what is before it to a register."""
+        tree = self._tree(apply.register, cut)
+        if tree is None or tree.leaves == apply.operands:
             return
-        kept[register] = instruction
-
-    def _function(self, register: int) -> ElementFunction | None:
-        """One function for all that leads to a register; None where there is nothing to gain."""
-        tree = self._tree(register)
-        made = self._made[register]
-        if tree is None or not isinstance(made, Apply) or tree.leaves == made.operands:
-            return None
         types = self._code.types
-        return ElementFunction(
-            tree.text, tuple(types[leaf] for leaf in tree.leaves), types[register], True
-        )
+        takes = tuple(types[leaf] for leaf in tree.leaves)
+        function = ElementFunction(tree.text, takes, types[apply.register], True)
+        if has_vector(function):
+            yield Apply(apply.register, function, tree.leaves)
 
-    def _tree(self, register: int) -> _Tree | None:
-        """The expression of a register; None where it cannot be one of vectors of floats."""
-        if register not in self._trees:
-            self._trees[register] = self._read(register)
-        return self._trees[register]
+    def _tree(self, register: int, cut: int) -> _Tree | None:
+        """The expression of a register, in which `cut` and what is stored or given back are
+        leaves; None where it cannot be one of vectors of floats.
+        """
+        if (register, cut) not in self._trees:
+            self._trees[register, cut] = self._read(register, cut)
+        return self._trees[register, cut]
 
-    def _read(self, register: int) -> _Tree | None:
+    def _read(self, register: int, cut: int) -> _Tree | None:
         made = self._made.get(register)
         if not isinstance(made, Apply) or not has_vector(made.function):
             return None
         leaves: list[int] = []
         texts: list[str] = []
         for operand in made.operands:
-            inner = self._operand(operand)
+            inner = self._operand(operand, cut)
             leaves += [leaf for leaf in inner.leaves if leaf not in leaves]
             names = [f"x{leaves.index(leaf)}" for leaf in inner.leaves]
             texts.append(_with_operands(inner.text, names))
@@ -107,28 +120,27 @@ class _Fuser:
             return None
         return _Tree(text, tuple(leaves))
 
-    def _operand(self, register: int) -> _Tree:
+    def _operand(self, register: int, cut: int) -> _Tree:
         made = self._made.get(register)
         if isinstance(made, Splat):
             number = self._arguments[made.argument]
             if isinstance(number, Number) and number.dtype == dtypes.float32:
                 return _Tree(f"splat<L>({literal(number.value, number.dtype)})", ())
-        if register not in self._roots:
-            inner = self._tree(register)
+        if register != cut and register not in self._roots:
+            inner = self._tree(register, cut)
             if inner is not None:
                 return _Tree(f"({inner.text})", inner.leaves)
         return _Tree("x0", (register,))
 
     def functions(self) -> Iterator[ElementFunction]:
         """Those that may stand for a part: for all that leads to what is stored or given back, and
-        for each chain of one register and numbers.
+        for the longest chain of functions of one register and numbers to each.
         """
-        for register in self._made:
-            tree = self._tree(register)
-            if tree is not None and (register in self._roots or len(tree.leaves) == 1):
-                function = self._function(register)
-                if function is not None and has_vector(function):
-                    yield function
+        for register, made in self._made.items():
+            if isinstance(made, Apply):
+                whole = self._instead(made, NONE) if register in self._roots else ()
+                for apply in (*whole, *itertools.islice(self._chains(made), 1)):
+                    yield apply.function
 
 
 def _with_operands(text: str, operands: Sequence[str]) -> str:
@@ -141,7 +153,7 @@ def fused(work: WorkArgument, available: Container[str]) -> WorkArgument:
     """
     if not available:
         return work
-    return _Fuser(work, lambda f: has_vector(f) and element_name(f) in available).fused()
+    return _Fuser(work, lambda function: element_name(function) in available).fused()
 
 
 def whole_functions(call: ClosedCall) -> dict[str, ElementFunction]:

@@ -47,6 +47,7 @@ from infuse.lowering.statements import (
     Variable,
     Work,
 )
+from infuse.targets.cpu.closed.ordering import in_order
 from infuse.targets.cpu.closed.parts import (
     ClosedArgument,
     ClosedCall,
@@ -313,6 +314,7 @@ class _Hoisting:
 
     def _texts(self, work: Elementwise) -> Elementwise:
         """Elementwise work with the names of the closed function."""
+        work = in_order(work)
         definitions = tuple(
             self._place(each)
             if isinstance(each, Place)
@@ -339,7 +341,7 @@ class _Hoisting:
 
     def _code(self, work: Elementwise) -> WorkCode:
         types = {n: p.dtype for n, (p, _) in self._from.items() if p.dtype is not None}
-        return work_code(work, types)
+        return work_code(in_order(work), types)
 
     def _work(self, code: WorkCode) -> str:
         arguments = tuple(self._from[n][1] if isinstance(n, str) else n for n in code.arguments)
