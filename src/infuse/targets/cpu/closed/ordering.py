@@ -11,6 +11,7 @@ from typing import Final
 from infuse.lowering.elementwise import Applied, Elementwise, Place, Scalar, Source
 from infuse.ops.core.formula import Term
 
+_NUMBER: Final = "9"
 _SYMMETRIC: Final = ("add", "mul")
 
 
@@ -61,8 +62,15 @@ class _Order:
             return term
         args = [self._sorted(arg, leaves) for arg in term.args]
         if term.op in _SYMMETRIC:
-            args.sort(key=lambda arg: self._term_form(arg, leaves))
+            args.sort(key=lambda arg: self._rank(arg, leaves))
         return replace(term, args=tuple(args))
+
+    def _rank(self, term: Term, leaves: Mapping[int, Source]) -> tuple[bool, int, str]:
+        """What operands are ordered by: numbers are last, so that an activation reads the same
+        behind whatever it follows.
+        """
+        form = self._term_form(term, leaves)
+        return form.startswith(_NUMBER), len(form), form
 
     def _form(self, source: Source) -> str:
         """What a source is, whatever the names in it."""
@@ -78,14 +86,14 @@ class _Order:
                         f"1 {column if column in ('', '1') else 'n'} {steps} {dtype}"
                     )
                 case Scalar():
-                    self._forms[source] = "2"
+                    self._forms[source] = _NUMBER
         return self._forms[source]
 
     def _term_form(self, term: Term, leaves: Mapping[int, Source]) -> str:
         if term.op == "input":
             return self._form(leaves[term.value])
         if term.op == "const":
-            return f"9 {term.value}"
+            return f"{_NUMBER} {term.value}"
         inner = [self._term_form(arg, leaves) for arg in term.args]
         if term.op in _SYMMETRIC:
             inner.sort()
