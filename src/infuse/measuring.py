@@ -29,7 +29,7 @@ from infuse.options.compiling import Data
 from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import STAGES, file_sizes, is_compiled, read_metadata
-from infuse.runtime.interface import Model
+from infuse.runtime.interface import Model, tier_of
 from infuse.runtime.shapes import TensorSpec
 
 if TYPE_CHECKING:
@@ -237,9 +237,10 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     if (folder / STAGES).is_file():
         with load_compiled(folder) as model:
             inputs, outputs = list(model.inputs), list(model.outputs)
-            metadata = dict(model.metadata)
+            metadata = {**model.metadata, "tier": model.tier}
     else:
         metadata = read_metadata(folder)
+        metadata["tier"] = tier_of(metadata)
         inputs, outputs = (
             list(map(TensorSpec.from_metadata, metadata[kind])) for kind in ("inputs", "outputs")
         )
@@ -248,7 +249,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
         ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
     )
     facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
-    facts |= {"rows": None, "weights": None}
+    facts |= {"rows": None, "weights": None, "tier": None}
     facts |= {name: metadata[name] for name in facts if name in metadata}
     return {**facts, "files": file_sizes(folder)}
 

@@ -8,6 +8,7 @@ from typing import Any
 from infuse.build.autotune.precision import PrecisionReport
 from infuse.cli import terminal
 from infuse.lowering.precisions import MIXED
+from infuse.runtime.interface import PREBUILT
 
 
 def say_folder(title: str, facts: Mapping[str, Any]) -> None:
@@ -36,7 +37,10 @@ def say_compiled(title: str, facts: Mapping[str, Any]) -> None:
     """All of `describe_folder`."""
     say_folder(title, facts)
     stated = {key: facts[key] for key in ("name", "target", "machine", "precision", "weights")}
-    stated["compiler"] = facts["toolchain"]
+    is_prebuilt = facts["tier"] == PREBUILT
+    stated["run by" if is_prebuilt else "compiler"] = (
+        "prebuilt kernels" if is_prebuilt else facts["toolchain"]
+    )
     terminal.say(terminal.fields_text({key: value for key, value in stated.items() if value}))
     if facts["arena"]:
         arena = facts["arena"]

@@ -14,6 +14,11 @@ COMPILED: Final = "compiled"
 """What runs a model."""
 
 
+def tier_of(metadata: Mapping[str, Any]) -> str:
+    """What runs the model of a folder, by its metadata."""
+    return PREBUILT if "program" in metadata else COMPILED
+
+
 class Runner(Protocol):
     """What runs a model for one thread at a time."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from infuse.errors import CompiledModelError, InfuseError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus, usable_threads
 from infuse.runtime.folder import METADATA, check_cpu, read_metadata, verify
-from infuse.runtime.interface import COMPILED, PREBUILT
+from infuse.runtime.interface import tier_of
 from infuse.runtime.library import CompiledLibrary, Library
 from infuse.runtime.program import ProgramLibrary
 from infuse.runtime.session import Array, Session, Signature, unpack
@@ -89,7 +89,7 @@ class CompiledModel:
     @property
     def tier(self) -> str:
         """What runs it: PREBUILT kernels, or COMPILED code."""
-        return PREBUILT if "program" in self.metadata else COMPILED
+        return tier_of(self.metadata)
 
     @property
     def is_random(self) -> bool:
