@@ -16,6 +16,10 @@ from infuse.targets import Machine, Target
 class ClosedFunctions(Protocol):
     """Functions of which a library for programs that are data is compiled (`Emitter.closed`)."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Their names."""
+
     def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
         """Those of one more program. `usual`: also faster ones that have its elementwise work in
         their text. UnsupportedOperatorError where it cannot be data.

@@ -18,6 +18,11 @@ class Collection:
         self._functions: dict[str, ClosedCall | HostFunction] = {}
         self._elements: dict[str, ElementFunction] = {}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset({*self._functions, *self._elements})
+
     def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
         """Those of one more program (see `ClosedFunctions.add`)."""
         closed = closed_program(program, plan)
