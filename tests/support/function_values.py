@@ -83,9 +83,18 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "!": operator.not_,
 }
 _INVOKED: Final[dict[str, Callable[..., Any]]] = {
+    "all_at_most": lambda a, b, rank: all(x <= y for x, y in zip(a[:rank], b[:rank])),
+    "all_equal": lambda a, b, rank: list(a[:rank]) == list(b[:rank]),
+    "matrix_offset": lambda i, axes, count: sum(
+        i // below % size * stride for below, size, stride in _triples(axes[: 3 * count])
+    ),
     "do_broadcast": lambda a, b: a == b or 1 in (a, b),
     "is_possible": lambda sizes, count: all(size >= 0 for size in sizes[:count]),
 }
+
+
+def _triples(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    return zip(numbers[::3], numbers[1::3], numbers[2::3])
 
 
 class UnresolvedError(Exception):

@@ -50,13 +50,26 @@ INFUSE_ACTIVATION(Tanh, tanh(x))
 INFUSE_ACTIVATION(ThresholdedRelu, select(x >= a, x, all(0)))
 #undef INFUSE_ACTIVATION
 
-// f of what lies between -limit and limit.
-template <class T, class F> struct Clipped {
+// One of them by its number here, of what lies between -limit and limit.
+template <class T> struct AnyFunction {
   typedef typename Wide<T>::type V;
-  F f;
-  T limit;
-  INFUSE_INLINE V operator()(V x) const {
-    return f(min(max(x, Wide<T>::all(-limit)), Wide<T>::all(limit)));
+  int number;
+  T alpha, beta, limit;
+  INFUSE_NOINLINE V operator()(V x) const {
+    if (limit < T(__builtin_inf())) x = min(max(x, Wide<T>::all(-limit)), Wide<T>::all(limit));
+    switch (number) {
+      case 0: return Affine<T>{alpha, beta}(x);
+      case 1: return Elu<T>{alpha, beta}(x);
+      case 2: return HardSigmoid<T>{alpha, beta}(x);
+      case 3: return LeakyRelu<T>{alpha, beta}(x);
+      case 4: return Relu<T>{alpha, beta}(x);
+      case 5: return ScaledTanh<T>{alpha, beta}(x);
+      case 6: return Sigmoid<T>{alpha, beta}(x);
+      case 7: return Softplus<T>{alpha, beta}(x);
+      case 8: return Softsign<T>{alpha, beta}(x);
+      case 9: return Tanh<T>{alpha, beta}(x);
+      default: return ThresholdedRelu<T>{alpha, beta}(x);
+    }
   }
 };
 

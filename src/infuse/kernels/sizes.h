@@ -26,6 +26,20 @@ static inline bool is_possible(const long* sizes, int rank) {
   return true;
 }
 
+/** Whether no size is larger than that of the same axis of `b`. */
+static inline bool all_at_most(const long* a, const long* b, int rank) {
+  for (int i = 0; i < rank; ++i)
+    if (a[i] > b[i]) return false;
+  return true;
+}
+
+/** Whether sizes are the same. */
+static inline bool all_equal(const long* a, const long* b, int rank) {
+  for (int i = 0; i < rank; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 /** The sizes of a Reshape of `in`: 0 copies a size (unless `zeros` are meant), -1 takes what is left. */
 static inline bool reshape_sizes(const long* in, int rank, const long* wanted, int count, bool zeros,
                           long* out) {

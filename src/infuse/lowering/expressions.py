@@ -239,6 +239,13 @@ def invoke(function: str, *arguments: object, template: Sequence[str] = ()) -> I
     return Invocation(function, tuple(map(expression, arguments)), tuple(template))
 
 
+def enumerator(type: str, names: Sequence[str], name: str) -> Calculated:
+    """One of an enumeration, by number, so that functions do not differ by it; it stands for its
+    name. `names`: all of them in their order.
+    """
+    return Calculated(f"{type}({{}})", (f"{names.index(name)}L",), tuple(names).__getitem__)
+
+
 def sum_of(terms: Sequence[Expression]) -> Expression:
     """The sum of one or more."""
     return terms[0] if len(terms) == 1 else Operation("+", tuple(terms))

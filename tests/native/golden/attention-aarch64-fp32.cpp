@@ -44,7 +44,10 @@ __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d
     store(p0 + row * n1 + col, acc, lanes);
   };
   AttentionShape shape = {sizes2, 0.3535533845424652f, false};
+  shape.valid = (const int64_t*)nullptr;
+  shape.sinks = (const float*)nullptr;
   shape.left = -1;
+  shape.few = 2;
   shape.block = 256;
   attention(c, shape, HeadRows{p3, n4, n5, n6}, HeadRows{p7, n8, n9, n10}, HeadRows{p11, n12, n13, n14}, NoMask{}, sink);
   return 0;

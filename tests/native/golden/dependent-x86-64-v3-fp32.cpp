@@ -25,7 +25,7 @@ __attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes* d
 __attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const long n1, long* s2);
 __attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes* d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6);
 __attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const float* p1, const int64_t* p2, const float* p3, float* p4, const long n5, const long n6);
+__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const long n5, const long n6);
 __attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const float* p4, float* p5, int64_t* p6);
 
 __attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6) {
@@ -72,7 +72,7 @@ __attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const float* p1, const int64_t* p2, const float* p3, float* p4, const long n5, const long n6) {
+__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const long n5, const long n6) {
   (void)d, (void)c;
   const long sizes[] = {n0};
   if (!scatter_nd<Assign>(c, n5, 1, sizes, n6, p1, p2, p3, p4)) return 2;
@@ -222,7 +222,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   if (!((16.0*(double)d->s__compress_1) < TOO_LARGE && obtain(own + 0, (16L*d->s__compress_1)))) return fail(m, NO_MEMORY, "Compress \047Compress_3\047");
   if ((4L*d->s__compress_1) > 0) compress_3(*c, d, (const bool*)(f->arena.data + at[1]), d->s_m, 1L, d->s_m, 16L, (const uint32_t*)(f->arena.data + at[0]), (uint32_t*)(own[0].data));  // Compress: Compress_3
   if ((4L*d->s_m) > 0) neg_4(*c, d, (const float*)(f->arena.data + at[0]), (float*)(f->arena.data + at[0]), 1L, (4L*d->s_m));  // Neg: Neg_5
-  if ((4L*d->s_n) > 0) if ((failed = scatter_nd_5(*c, d, d->s_n, (const float*)(in[0]), (const int64_t*)(in[1]), (const float*)(f->arena.data + at[0]), (float*)(f->arena.data + at[2]), d->s_m, 4L)) != 0) return fail(m, failed, "ScatterND \047ScatterND_6\047");  // ScatterND: ScatterND_6
+  if ((4L*d->s_n) > 0) if ((failed = scatter_nd_5(*c, d, d->s_n, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (const uint32_t*)(f->arena.data + at[0]), (uint32_t*)(f->arena.data + at[2]), d->s_m, 4L)) != 0) return fail(m, failed, "ScatterND \047ScatterND_6\047");  // ScatterND: ScatterND_6
   if ((2L*d->s_n) > 0) top_k_6(*c, d, d->s_n, 4L, 1L, 2L, (const float*)(f->arena.data + at[2]), (float*)(out[1]), (int64_t*)(out[2]));  // TopK: TopK_7
   f->results[0] = own[0].data;
   return 0;

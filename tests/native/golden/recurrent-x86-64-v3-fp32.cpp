@@ -20,7 +20,7 @@ __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, con
 
 __attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const float* p10, const long n11) {
   (void)d, (void)c;
-  for (long i = 0; i < 2; ++i) {
+  for (long i = 0; i < 2L; ++i) {
     recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p10 + i * n11, (const float*)nullptr, p7 + i * n8, n5, p1 + i * n4 + n9);
   }
   return 0;
@@ -47,12 +47,15 @@ __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, con
   r.x = p0;
   r.states = p1;
   r.live = (long*)p2;
+  r.lengths = (const int32_t*)nullptr;
+  r.initial_h = (const float*)nullptr;
+  r.initial_c = (const float*)nullptr;
   r.y = p3;
   r.last_h = p4;
   r.last_c = p5;
   r.reverse = false;
   const auto step = [=](Context& c, const Walk<float>& w) {
-    w.pass<1>(c, w.h, p20 + w.direction * n21, (const float*)nullptr, n22, LstmCell<float, false, Sigmoid<float>, Tanh<float>, Tanh<float>>{Sigmoid<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, nullptr, n23});
+    w.pass<1>(c, w.h, p20 + w.direction * n21, (const float*)nullptr, n22, LstmCell<float, false, Sigmoid<float>, Tanh<float>, Tanh<float>>{Sigmoid<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, (const float*)nullptr, n23});
   };
   if (!recurrent(c, r, step)) return BAD_SIZES;
   return 0;

@@ -13,6 +13,7 @@ from infuse.ir.dims import Dim, Expr
 from infuse.lowering.elementwise import Elementwise, Place, RowStep, Scalar
 from infuse.lowering.expressions import (
     TERMS,
+    Aggregate,
     BlockOf,
     BodyOutput,
     Element,
@@ -69,6 +70,9 @@ _HOISTED: Final = re.compile(
 """What becomes a parameter: sizes and floats, of which a model may have others, but no positions;
 and what is one.
 """
+_NULL: Final = re.compile(r"\((?P<constant>const )?(?P<type>\w+)\*\)nullptr")
+_TRUTHS: Final = {"false": 0, "true": 1}
+_TYPES: Final = {dtype.c_name: dtype for dtype in dtypes.ALL if dtype.c_name}
 
 
 def has_work(step: Step) -> bool:
@@ -99,7 +103,7 @@ def closed_call(step: Step, *, in_text: bool = False) -> ClosedCall:
 def closed_scratch(demand: Scratch) -> ClosedCall:
     """The function that tells the bytes of scratch memory."""
     hoisting = _Hoisting(Function(demand.function), ())
-    arguments = tuple(map(hoisting.expression, demand.arguments))
+    arguments = tuple(map(hoisting.argument, demand.arguments))
     call = KernelCall(demand.function, arguments, demand.template, context=False, result="bytes")
     hoisting.function.statements = [call, Result("bytes")]
     hoisting.function.includes = {demand.header}
@@ -143,11 +147,23 @@ class _Hoisting:
             return self._number(number, -1)
         return _HOISTED.sub(self._hoisted, text)
 
-    def _argument(self, expression: Expression) -> Expression:
-        """An argument of a call: a whole number is one like any other, of type int."""
-        if isinstance(expression, str) and expression.removeprefix("-").isdigit():
-            return f"int({self._size(int(expression))})"
+    def argument(self, expression: Expression) -> Expression:
+        """An argument of a call, or several in one text: a whole number, a truth value and a
+        pointer that leads nowhere are arguments like any other.
+        """
+        if isinstance(expression, str):
+            return ", ".join(map(self._single, expression.split(", ")))
         return self.expression(expression)
+
+    def _single(self, text: str) -> str:
+        if text.removeprefix("-").isdigit():
+            return f"int({self._size(int(text))})"
+        if text in _TRUTHS:
+            return f"{self._size(_TRUTHS[text])} != 0"
+        if null := _NULL.fullmatch(text):
+            how = {"dtype": _TYPES[null["type"]], "is_written": not null["constant"]}
+            return self._add("p", 0, "tensor", **how)
+        return self.text(text)
 
     def _hoisted(self, match: re.Match[str]) -> str:
         return self._parameter(match["name"]) if match["name"] else self._number(match, 1)
@@ -180,7 +196,7 @@ class _Hoisting:
             case BodyOutput() | BlockOf() | SizeOf():
                 raise UnsupportedOperatorError("a function reads what bodies leave")
             case Element(array, int() as index):
-                return Element(self.expression(array), index)
+                return Element(self.expression(array), self._size(index))
         if isinstance(expression, tuple):
             return self._add("sizes", expression, "sizes", sizes=type(expression))
         assert isinstance(expression, TERMS)
@@ -192,9 +208,9 @@ class _Hoisting:
         for field in fields(term):
             value = getattr(term, field.name)
             if field.name == "items":
-                changed["items"] = tuple((name, self.expression(v)) for name, v in value)
+                changed["items"] = self._named(value)
             elif field.name in ("operands", "arguments"):
-                changed[field.name] = tuple(map(self.expression, value))
+                changed[field.name] = tuple(map(self.argument, value))
             elif field.name in _EXPRESSIONS:
                 changed[field.name] = self.expression(value)
         return changed
@@ -237,7 +253,7 @@ class _Hoisting:
         return tuple(self.statements(statements))
 
     def _named(self, pairs: Sequence[tuple[str, Expression]]) -> tuple[tuple[str, Expression], ...]:
-        return tuple((name, self.expression(value)) for name, value in pairs)
+        return tuple((name, self.argument(_filled(name, value))) for name, value in pairs)
 
     def _all(self, expressions: Sequence[Expression]) -> tuple[Any, ...]:
         return tuple(map(self.expression, expressions))
@@ -257,13 +273,13 @@ class _Hoisting:
                 name = self._work(self._code(work))
                 return InterpretedMap(*where, name, self._size(cost), work.divides)
             case KernelCall(arguments=arguments):
-                return replace(statement, arguments=tuple(map(self._argument, arguments)))
+                return replace(statement, arguments=tuple(map(self.argument, arguments)))
             case Struct(fields=pairs):
                 return replace(statement, fields=self._named(pairs))
             case Variable(values=pairs):
                 return replace(statement, values=self._named(pairs))
             case Assign(pairs):
-                each = ((self.expression(a), self._argument(b)) for a, b in pairs)
+                each = ((self.expression(a), self.argument(b)) for a, b in pairs)
                 return Assign(tuple(each))
             case Constant(value=value) | Result(value):
                 return replace(statement, value=self.expression(value))
@@ -346,6 +362,20 @@ class _Hoisting:
     def _work(self, code: WorkCode) -> str:
         arguments = tuple(self._from[n][1] if isinstance(n, str) else n for n in code.arguments)
         return self._add("w", WorkArgument(code, arguments), "work")
+
+
+_ROOM: Final = {"axis": 6, "in": 6}
+"""How many elements the lists of structs have, by the name of the field."""
+
+
+def _filled(name: str, value: Expression) -> Expression:
+    """A field of a struct; a list repeats its last element, which is not looked at, as often as
+    there is room, so that functions do not differ by rank.
+    """
+    if name not in _ROOM or not isinstance(value, Aggregate):
+        return value
+    last = value.items[-1:]
+    return replace(value, items=value.items + last * (_ROOM[name] - len(value.items)))
 
 
 _EXPRESSIONS: Final = frozenset(

@@ -231,7 +231,9 @@ class Values:
         slots: list[int] = []
         for each in apart(arguments):
             if isinstance(each, str) and (null := _NULL.fullmatch(each)):
-                operands.append(Operand("text", f"({null[1]}*)nullptr"))
+                value = self.asm.new("const", 0, kind="pointer", type=null[1])
+                operands.append(Operand(value.kind, value.type))
+                slots.append(value.slot)
             elif isinstance(each, str) and (
                 each == "nullptr" or ("(" in each and each not in self.names)
             ):

@@ -33,6 +33,8 @@ _KERNEL: Final = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
 _NEEDED: WeakKeyDictionary[Function, frozenset[str]] = WeakKeyDictionary()
 _INVOKED: Final = {
+    "all_at_most": "sizes.h",
+    "all_equal": "sizes.h",
     "axis_index": "sizes.h",
     "count_nonzero": "sizes.hpp",
     "do_broadcast": "whole.h",

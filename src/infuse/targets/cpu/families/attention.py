@@ -145,7 +145,10 @@ def _shares(scores: Array, sinks: Any) -> Array:
 
 MOST_FEW: Final = 4
 """So many queries can read keys as they lie (kernels/attention_masks.hpp: AttentionShape)."""
-BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
+USUAL_FEW: Final = 2
+"""The same where no form says so."""
+MOST_KEYS: Final = 256
+BLOCKS: Final = {"k256": MOST_KEYS, "k128": 128, "k64": 64}
 """Keys of a block, by form."""
 
 

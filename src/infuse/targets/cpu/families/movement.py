@@ -50,7 +50,7 @@ def pad_nd(call: Arguments) -> Stores:
         first = max(-begin[axis], 0)
         end = min(out[axis] - begin[axis], size[axis])
         outside = (at < first) | (at >= end)
-        if mode != "PAD_CONSTANT" and outside.any():
+        if mode != "constant" and outside.any():
             at = _repeated(at, first, end, mode)
             outside = np.zeros_like(outside)
         # An element more at the end is the constant.
@@ -61,10 +61,10 @@ def pad_nd(call: Arguments) -> Stores:
 
 def _repeated(at: Array, first: int, end: int, mode: str) -> Array:
     """Where places outside of [first, end) take their elements from."""
-    if mode == "PAD_EDGE":
+    if mode == "edge":
         return np.clip(at, first, end - 1)
     count = end - first
-    if mode == "PAD_WRAP" or count == 1:
+    if mode == "wrap" or count == 1:
         return np.asarray(first + (at - first) % count)
     back = (at - first) % (2 * (count - 1))
     return np.asarray(first + np.where(back < count, back, 2 * (count - 1) - back))

@@ -30,10 +30,10 @@ _FUNCTIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
 
 def function(struct: Any) -> Function:
     """An activation function by its struct."""
-    if struct.type == "Clipped":
-        inner, limit = struct.items
-        inside = function(inner)
-        return lambda x: inside(np.clip(x, -limit, limit))
+    if struct.type == "AnyFunction":
+        number, alpha, beta, limit = struct.items
+        inside = [*_FUNCTIONS.values()][number]
+        return lambda x: np.asarray(inside(np.clip(x, -limit, limit), alpha, beta))
     alpha, beta = struct.items
     return lambda x: np.asarray(_FUNCTIONS[struct.type](x, alpha, beta))
 
@@ -248,7 +248,7 @@ def recurrent(call: Arguments) -> Stores:
             at = time * r.x_time + live * r.x_batch + direction * r.x_direction
             h[live], c[live] = steps.take(at, h[live], c[live])
             every[time, live] = h[live]
-        if hasattr(r, "y"):
+        if r.y is not None:
             times = np.add.outer(np.arange(r.steps) * r.y_time, batch * r.y_batch)
             written["y"].append((times + direction * r.y_direction, every))
         last = direction * r.last_direction + batch * r.last_batch
@@ -261,7 +261,7 @@ def recurrent(call: Arguments) -> Stores:
             np.concatenate([state.reshape(-1) for _, state in parts]),
         )
         for name, parts in written.items()
-        if hasattr(r, name)
+        if getattr(r, name) is not None
     }
 
 

@@ -26,7 +26,7 @@ def grid_sample(call: Arguments) -> Stores:
         flat, weight = np.zeros((s.n, s.points), np.int64), np.ones((s.n, s.points))
         for (at, own), size in zip(chosen, sizes):
             flat, weight = flat * size + at, weight * own
-        if s.mode == "SAMPLE_NEAREST":
+        if s.mode == "nearest":
             return {3: np.where(weight[..., None] > 0, images[image, flat], y.dtype.type(0))}
         result += images[image, flat].astype(np.float64) * weight[..., None]
     if y.dtype.kind in "iu":
@@ -40,11 +40,11 @@ def _taps(s: Any, g: Array, size: int) -> list[tuple[Array, Array]]:
     at = (g + 1) / 2 * (size - 1) if s.align_corners else ((g + 1) * size - 1) / 2
     at = np.where(np.isfinite(at), at, -100)
     low, high = (0, size - 1) if s.align_corners else (-0.5, size - 0.5)
-    nearest = s.mode == "SAMPLE_NEAREST"
+    nearest = s.mode == "nearest"
     at = np.rint(at) if nearest else at
-    if s.padding == "SAMPLE_REFLECTION":
+    if s.padding == "reflection":
         at = _reflected(at, low, high)
-    elif s.padding == "SAMPLE_BORDER" and s.mode != "SAMPLE_CUBIC":
+    elif s.padding == "border" and s.mode != "cubic":
         at = np.where((at < low) | (at > high), np.clip(at, 0, size - 1), at)
     else:
         at = np.clip(at, -9, size + 8)
@@ -52,7 +52,7 @@ def _taps(s: Any, g: Array, size: int) -> list[tuple[Array, Array]]:
     far = at - base
     if nearest:
         weights = [np.ones_like(at)]
-    elif s.mode == "SAMPLE_LINEAR":
+    elif s.mode == "linear":
         weights = [1 - far, far]
     else:
         weights = [_cubic(far + 1 - k) for k in range(4)]
@@ -60,9 +60,9 @@ def _taps(s: Any, g: Array, size: int) -> list[tuple[Array, Array]]:
     made = []
     for k, weight in enumerate(weights):
         place = first + k
-        if s.padding == "SAMPLE_ZEROS":
+        if s.padding == "zeros":
             weight = np.where((place < 0) | (place >= size), 0, weight)
-        if s.padding == "SAMPLE_REFLECTION":
+        if s.padding == "reflection":
             place = np.trunc(_reflected(place.astype(np.float64), low, high)).astype(np.int64)
         made.append((np.clip(place, 0, size - 1), weight))
     return made

@@ -16,7 +16,14 @@ from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.families.attention import BLOCKS, MOST_FEW, AttentionSizes, forms
+from infuse.targets.cpu.families.attention import (
+    BLOCKS,
+    MOST_FEW,
+    MOST_KEYS,
+    USUAL_FEW,
+    AttentionSizes,
+    forms,
+)
 from infuse.targets.cpu.lower.linear import label, require_float32
 from infuse.targets.cpu.table import lowers
 
@@ -59,6 +66,8 @@ def attention(low: Lowering, node: Node, group: Group) -> None:
     heads.softcap = attributes["softcap"]
     valid = node.input(6)
     if valid is not None:
+        if valid.dtype != dtypes.int64:
+            low.unsupported(node, f"numbers of keys as {valid.dtype}")
         heads.valid = low.storage.dense(valid)
     attend(low, node, group, heads)
 
@@ -90,15 +99,16 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     causal = "true" if heads.causal else "false"
     shape = elements(f.sizes(sizes), _scale(f, heads), causal)
     f.variable("AttentionShape", shape=shape)
-    if heads.valid is not None:
-        f.assign(FieldOf("shape", "valid"), f.read(heads.valid))
-    if heads.sinks is not None:
-        f.assign(FieldOf("shape", "sinks"), f.read(heads.sinks))
-    f.assign(FieldOf("shape", "left"), heads.left)
-    if form in ("rows", "panels"):
-        f.assign(FieldOf("shape", "few"), MOST_FEW if form == "rows" else 0)
-    elif form in BLOCKS:
-        f.assign(FieldOf("shape", "block"), BLOCKS[form])
+    for name, tensor, type in (("valid", heads.valid, "int64_t"), ("sinks", heads.sinks, "float")):
+        pointer = f"(const {type}*)nullptr" if tensor is None else f.read(tensor)
+        f.assign(FieldOf("shape", name), pointer)
+    few = {"rows": MOST_FEW, "panels": 0}.get(form, USUAL_FEW)
+    for name, number in (
+        ("left", heads.left),
+        ("few", few),
+        ("block", BLOCKS.get(form, MOST_KEYS)),
+    ):
+        f.assign(FieldOf("shape", name), number)
     mask = _mask(low, f, heads)
     rows = [f.strided("HeadRows", t) for t in (q, k, v)]
     f.call(kernel, "shape", *rows, mask, sink)
@@ -171,7 +181,7 @@ def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> Aggregate:
     """What masks the scores."""
     mask = _own_mask(low, f, heads.mask)
     if heads.left >= 0 or heads.right >= 0:
-        valid = "nullptr" if heads.valid is None else f.read(heads.valid)
+        valid = "(const int64_t*)nullptr" if heads.valid is None else f.read(heads.valid)
         f.constant("inner", mask, type="auto")
         window = str(heads.left), str(heads.right), f.number(heads.first), valid
         queries = Calculated("{}.queries", ("shape",), lambda shape: shape.items[0].queries)

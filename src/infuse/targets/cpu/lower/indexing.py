@@ -142,8 +142,7 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     f.include("gather.hpp")
     sizes_array(f, "sizes", x.shape[:depth])
     points, slice_ = dims.product(index.shape[:-1]), dims.product(x.shape[depth:])
-    pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
-    join = _JOINS[node.op.attributes()["reduction"]]
+    join, pointers = _joined(f, node, tensors, target)
     text = f"{f.number(points)}, {depth}, sizes, {f.number(slice_)}, {pointers}"
     f.call("scatter_nd", text, template=(join,), failure="2")
     f.finish("ScatterND")
@@ -160,12 +159,24 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     f.include("gather.hpp")
     sizes_array(f, "index_sizes", index.shape)
     sizes_array(f, "sizes", x.shape)
-    pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
-    join = _JOINS[node.op.attributes()["reduction"]]
+    join, pointers = _joined(f, node, tensors, target)
     text = f"{x.rank}, index_sizes, sizes, {axis}, {pointers}"
     f.call("scatter_elements", text, template=(join,), failure="2")
     f.finish("ScatterElements")
     low.storage.tensors[node.output] = target
+
+
+def _joined(
+    f: FunctionWriter, node: Node, tensors: Sequence[Tensor], target: Tensor
+) -> tuple[str, str]:
+    """How elements are joined, and the pointers to `tensors` (elements, index, updates) and to the
+    result; elements that are only moved are bits.
+    """
+    join = _JOINS[node.op.attributes()["reduction"]]
+    x, index, updates = tensors
+    if join == "Assign":
+        x, updates, target = x.bits, updates.bits, target.bits
+    return join, ", ".join([*map(f.read, (x, index, updates)), f.write(target)])
 
 
 @lowers("Trilu")

@@ -28,7 +28,7 @@ from infuse.targets.cpu.families.integers import (
     packed_groups,
 )
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.plain import batch_terms
+from infuse.targets.cpu.lower.plain import batch_offset
 from infuse.targets.cpu.lower.sparse import SparseMatrix, faster_blocks, sparse_integers
 from infuse.targets.cpu.table import lowers
 
@@ -97,9 +97,11 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     if lead:
         left = left.expand((*lead, left.shape[-2], depth))
         weights = packed.integers.expand((*lead, packed.integers.shape[-1]))
+        starts = (batch_offset(f, name, t, len(lead)) for name, t in (("a", left), ("b", weights)))
+        a_at, b_at = starts
         with f.repeat(infix("i", "<", f.number(dims.product(lead)))):
-            f.constant("a", infix(x, "+", *batch_terms(f, left, len(lead))), type="auto*")
-            f.constant("b", infix(w, "+", *batch_terms(f, weights, len(lead))), type="auto*")
+            f.constant("a", infix(x, "+", a_at), type="auto*")
+            f.constant("b", infix(w, "+", b_at), type="auto*")
             f.constant("first", infix("i", "*", f.number(rows)))
             with f.define("part", "auto acc, long row, long col, auto lanes", references=True):
                 f.call(sink, "acc", infix("first", "+", "row"), "col", "lanes", context=False)

@@ -14,7 +14,6 @@ from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
-from infuse.lowering.statements import Result
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import DotType
@@ -28,7 +27,7 @@ from infuse.targets.cpu.families.gemm import (
 )
 from infuse.targets.cpu.families.matmul import MatmulSizes
 from infuse.targets.cpu.families.panels import panel_words
-from infuse.targets.cpu.lower.plain import plain_matmul
+from infuse.targets.cpu.lower.plain import define_offset, plain_matmul
 from infuse.targets.cpu.lower.sparse import call_sparse_gemm, faster_blocks, sparse_floats
 from infuse.targets.cpu.table import lowers
 
@@ -218,9 +217,8 @@ def batched_product(
     if not general:
         f.call(kernel, named, pa, pb, sink)
     else:
-        for name, tensor in (("a_at", a), ("b_at", b)):
-            with f.define(name, "long i", device=False):
-                f.add(Result(_batch_offset(f, tensor, len(lead))))
+        for side, tensor in (("a", a), ("b", b)):
+            define_offset(f, side, tensor, len(lead))
         f.call(kernel, named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
 
@@ -247,19 +245,6 @@ def _batch_stride(tensor: Tensor, lead: int) -> Dim | None:
             return None
         below = below * tensor.shape[axis]
     return 0 if stride is None else stride
-
-
-def _batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
-    terms = []
-    below: Dim = 1
-    for axis in range(lead - 1, -1, -1):
-        if tensor.shape[axis] == 1:
-            continue
-        if tensor.strides[axis] != 0:
-            index = f"i / {f.number(below)} % {f.number(tensor.shape[axis])}"
-            terms.append(f"({index}) * {f.number(tensor.strides[axis])}")
-        below = below * tensor.shape[axis]
-    return " + ".join(terms) or "0L"
 
 
 def label(group: Group) -> str:

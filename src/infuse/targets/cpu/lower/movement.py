@@ -7,6 +7,7 @@ import numpy as np
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import enumerator
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
@@ -16,12 +17,8 @@ from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.table import lowers
 from infuse.targets.text.literals import literal
 
-_MODES = {
-    "constant": "PAD_CONSTANT",
-    "edge": "PAD_EDGE",
-    "reflect": "PAD_REFLECT",
-    "wrap": "PAD_WRAP",
-}
+_MODES = ("constant", "reflect", "edge", "wrap")
+"""As kernels/pad.hpp numbers them."""
 
 
 @lowers("Pad", runtime_inputs=(0, 2))
@@ -72,7 +69,7 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
     order = source.order or (0,)
     for name, each in (("size", source.shape), ("begin", before), ("out", target.shape)):
         f.array(name, f.numbers(*(each[a] if each else 1 for a in order)))
-    mode = _MODES[node.op.attributes().get("mode", "constant")]
+    mode = enumerator("PadMode", _MODES, node.op.attributes().get("mode", "constant"))
     sizes = len(order), "size", "begin", "out"
     ends = f.read(source.bits), f.write(target.bits)
     f.call("pad_nd", *sizes, mode, number, *ends, template=(moved.bytes,))

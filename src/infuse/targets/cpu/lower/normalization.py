@@ -147,7 +147,8 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
         low.fusing.made_rows(f, group.producers[0], group, "input")
     else:
         reader(f, tensor, width)
-    pointers = ["nullptr" if v is None else f.read(low.storage.dense(v)) for v in (scale, bias)]
+    null = "(const float*)nullptr"
+    pointers = [null if v is None else f.read(low.storage.dense(v)) for v in (scale, bias)]
     sizes = f"{f.number(rows)}, {width}"
     epsilon = f"{float(attributes['epsilon'])!r}f"
     f.scratch("norm_scratch", "norm.hpp", columns)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.lowering.expressions import Expression, Grouped, infix, sum_of
+from infuse.lowering.expressions import Expression, invoke
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.statements import Result
@@ -31,23 +32,33 @@ def plain_matmul(low: Lowering, node: Node) -> None:
     strides = zip(("a_row", "a_col", "b_row", "b_col"), (*a.strides[-2:], *b.strides[-2:]))
     sizes = f.fields(batch=dims.product(lead), m=m, n=n, k=k, **dict(strides))
     f.struct("PlainProduct", "shape", **dict(sizes.items))
-    for name, tensor in (("a_at", a), ("b_at", b)):
-        with f.define(name, "long i", device=False):
-            f.add(Result(sum_of(batch_terms(f, tensor, len(lead)))))
+    for side, tensor in (("a", a), ("b", b)):
+        define_offset(f, side, tensor, len(lead))
     f.call(kernel, "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
     f.finish("MatMul")
     low.storage.tensors[node.output] = target
 
 
-def batch_terms(f: FunctionWriter, tensor: Tensor, lead: int) -> list[Expression]:
-    """What adds up to the offset of matrix `i`, the first `lead` axes counting matrices."""
-    terms: list[Expression] = [infix(0, "*", "i")]
-    below = dims.product(())
+def define_offset(f: FunctionWriter, side: str, tensor: Tensor, lead: int) -> None:
+    """Define the function `side`_at, which gives the offset of matrix `i`."""
+    offset = batch_offset(f, side, tensor, lead)
+    with f.define(f"{side}_at", "long i", device=False):
+        f.add(Result(offset))
+
+
+def batch_offset(f: FunctionWriter, side: str, tensor: Tensor, lead: int) -> Expression:
+    """The offset of matrix `i`, the first `lead` axes counting matrices; defines the list
+    `side`_axes.
+    """
+    axes: list[Dim] = []
+    below: Dim = 1
     for axis in range(lead - 1, -1, -1):
         if tensor.shape[axis] == 1:
             continue
         if tensor.strides[axis] != 0:
-            index = infix(infix("i", "/", f.number(below)), "%", f.number(tensor.shape[axis]))
-            terms.append(infix(Grouped(index), "*", f.number(tensor.strides[axis])))
+            axes += (below, tensor.shape[axis], tensor.strides[axis])
         below = below * tensor.shape[axis]
-    return terms
+    axes = axes or [1, 1, 0]
+    f.include("offsets.hpp")
+    f.array(f"{side}_axes", f.numbers(*axes))
+    return invoke("matrix_offset", "i", f"{side}_axes", len(axes) // 3)

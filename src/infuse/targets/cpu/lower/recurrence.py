@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from infuse import dtypes
@@ -17,9 +18,9 @@ from infuse.targets.cpu.table import lowers
 from infuse.targets.text.literals import literal
 
 
-def _given(low: Lowering, f: FunctionWriter, tensors: dict[int, Tensor], index: int) -> str:
-    """The pointer to an optional input."""
-    return f.read(tensors[index]) if index in tensors else "nullptr"
+def _pointer(f: FunctionWriter, tensors: Mapping[int, Tensor], index: int) -> str:
+    """The pointer to an optional input of float32."""
+    return f.read(tensors[index]) if index in tensors else "(const float*)nullptr"
 
 
 def _inputs(low: Lowering, node: Node) -> dict[int, Tensor]:
@@ -50,7 +51,7 @@ def causal_conv(low: Lowering, node: Node, group: Group) -> None:
     f.scratch("causal_conv_scratch", "recurrence.hpp", length, taps)
     gate = "false" if node.op.attributes()["activation"] == "none" else "true"
     sizes = f.numbers(batch * channels, channels, length, taps)
-    pointers = ", ".join(_given(low, f, tensors, i) for i in range(4))
+    pointers = ", ".join(_pointer(f, tensors, i) for i in range(4))
     f.call("causal_conv", sizes, gate, pointers, f.write(target), f.write(state))
     f.finish("CausalConvWithState")
 
@@ -90,7 +91,7 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
         "rates": rates,
     }
     numbers = {name: f.number(size) for name, size in sizes.items()}
-    pointers = ", ".join(_given(low, f, tensors, i) for i in range(6))
+    pointers = ", ".join(_pointer(f, tensors, i) for i in range(6))
     f.struct("LinearAttention", "shape", **numbers, scale=literal(op.scale, dtypes.float32))
     f.call("linear_attention", "shape", pointers, f.write(target), f.write(state))
     f.finish("LinearAttention")
@@ -115,7 +116,7 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
         bytes_,
     )
     circular = "true" if attributes["mode"] == "circular" else "false"
-    index = "nullptr" if places is None else f.read(places)
+    index = "(const int64_t*)nullptr" if places is None else f.read(places)
     pointers = f"(const char*){f.read(source.bits)}, {index}, (char*){f.write(target.bits)}"
     f.call("tensor_scatter", sizes, circular, pointers, failure="BAD_INDEX")
     f.finish("TensorScatter")

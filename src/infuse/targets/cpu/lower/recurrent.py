@@ -173,7 +173,7 @@ class GateWeights:
         before = infix(f"{one.first}L", "*", hidden_, rows)
         first = infix(read, "+", infix("i", "*", stride), before)
         counts = both, one.gates, hidden_, rows, one.blocks
-        with f.repeat(infix("i", "<", self.directions)):
+        with f.repeat(infix("i", "<", f"{self.directions}L")):
             f.constant("from", first, type="auto*")
             f.call("recur::pack_gates", "from", also, *counts, place)
         f.finish(f"{self.node.kind}: pack")
@@ -276,7 +276,7 @@ class Layer:
                 shift = infix(f.read(b), "+", infix("i", "*", f.number(b.shape[1])))
             place = infix(write, "+", infix("i", "*", columns), f.number(one.column))
             operands = [read, *digits, *self._places(f, w, "i"), shift]
-            with f.repeat(infix("i", "<", self.directions)):
+            with f.repeat(infix("i", "<", f"{self.directions}L")):
                 f.call(
                     kernel,
                     rows,
@@ -328,13 +328,13 @@ class Layer:
 
     def _states(self, f: FunctionWriter, fields: dict[str, Dim], pointers: dict[str, str]) -> None:
         """Lengths and initial states."""
-        lengths = self.node.input(4)
-        if lengths is not None:
-            pointers["lengths"] = f.read(row_major(self.low, lengths))
-        for name, index in (("initial_h", 5), ("initial_c", 6)):
-            value = self.node.input(index)
-            if value is not None:
-                pointers[name] = f.read(row_major(self.low, value))
+        for name, index in (("lengths", 4), ("initial_h", 5), ("initial_c", 6)):
+            value, null = self.node.input(index), self.null
+            if name == "lengths":
+                null = "(const int32_t*)nullptr"
+            if name == "lengths" and value is not None and value.dtype != dtypes.int32:
+                self.low.unsupported(self.node, f"lengths as {value.dtype}")
+            pointers[name] = null if value is None else f.read(row_major(self.low, value))
         fields["initial_direction"], fields["initial_batch"] = self._state_strides()
 
     def _state_strides(self) -> tuple[Dim, Dim]:
@@ -344,6 +344,9 @@ class Layer:
 
     def _outputs(self, f: FunctionWriter, fields: dict[str, Dim], pointers: dict[str, str]) -> None:
         fields["last_direction"], fields["last_batch"] = self._state_strides()
+        nothing = f"({self.dtype.c_name}*)nullptr"
+        pointers |= dict.fromkeys(("y", "last_h", "last_c"), nothing)
+        fields |= dict.fromkeys(("y_time", "y_batch", "y_direction"), 0)
         for name, value in zip(("y", "last_h", "last_c"), self.node.outputs):
             if not value.uses:
                 continue

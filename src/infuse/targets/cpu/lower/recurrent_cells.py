@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Aggregate, Expression, elements
 from infuse.lowering.lowering import Lowering
@@ -12,19 +14,22 @@ from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Activation, Recurrent
 from infuse.targets.text.literals import literal
 
-_NAMES = {
-    "affine": "Affine",
-    "elu": "Elu",
-    "hardsigmoid": "HardSigmoid",
-    "leakyrelu": "LeakyRelu",
-    "relu": "Relu",
-    "scaledtanh": "ScaledTanh",
-    "sigmoid": "Sigmoid",
-    "softplus": "Softplus",
-    "softsign": "Softsign",
-    "tanh": "Tanh",
-    "thresholdedrelu": "ThresholdedRelu",
-}
+_NAMES = (
+    "affine",
+    "elu",
+    "hardsigmoid",
+    "leakyrelu",
+    "relu",
+    "scaledtanh",
+    "sigmoid",
+    "softplus",
+    "softsign",
+    "tanh",
+    "thresholdedrelu",
+)
+"""As kernels/cells.hpp numbers them (`AnyFunction`)."""
+_USUAL = {"sigmoid": "Sigmoid", "tanh": "Tanh"}
+"""Functions of cells for which no others are named."""
 
 
 class Cells:
@@ -35,6 +40,9 @@ class Cells:
         self.low, self.node, self.f, self.op = low, node, f, node.op
         self.dtype = node.output.dtype
         self.hidden = node.output.shape[3]
+        usual = tuple(name.lower() for name in self.op.usual)
+        all_names = [tuple(f.name for f in functions) for functions in self.op.functions()]
+        self.is_usual = self.op.clip is None and all(names == usual for names in all_names)
 
     def of(self, functions: Sequence[Activation]) -> list[Aggregate]:
         """The cell of each pass, with these activations."""
@@ -61,16 +69,22 @@ class Cells:
         """A pointer into an optional input, null where it is absent."""
         value = self.node.input(index)
         if value is None:
-            return "nullptr"
+            return f"(const {self.dtype.c_name}*)nullptr"
         return f"{self.f.read(row_major(self.low, value))} + w.direction * {stride} + {start}"
 
     def _function(self, activation: Activation) -> Aggregate:
-        """An activation function."""
-        numbers = (literal(n, self.dtype) for n in (activation.alpha, activation.beta))
-        value = self._cell(_NAMES[activation.name], (), *numbers)
-        if self.op.clip is None:
-            return value
-        return self._cell("Clipped", (_type(value),), value, literal(self.op.clip, self.dtype))
+        """An activation function; what is not usual is chosen by number when it runs, so that
+        functions do not differ by it.
+        """
+        numbers = [activation.alpha, activation.beta]
+        if self.is_usual:
+            return self._cell(_USUAL[activation.name], (), *map(self._literal, numbers))
+        numbers.append(np.inf if self.op.clip is None else self.op.clip)
+        number = str(_NAMES.index(activation.name))
+        return self._cell("AnyFunction", (), number, *map(self._literal, numbers))
+
+    def _literal(self, number: float) -> str:
+        return literal(number, self.dtype)
 
 
 def _type(value: Aggregate) -> str:

@@ -16,7 +16,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
-from infuse.lowering.expressions import Aggregate, Calculated, Expression, Size, invoke
+from infuse.lowering.expressions import Aggregate, Calculated, Element, Expression, Size, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.liveness import is_known
 from infuse.lowering.lowering import Lowering
@@ -68,7 +68,7 @@ class Side:
             part = [invoke("least_scale", before, after), "0.0", "1.0"]
         else:
             pointer = f.read(self.plan)
-            part = [f"{pointer}[{3 * self.axis + i}]" for i in range(3)]
+            part = [Element(pointer, 3 * self.axis + i) for i in range(3)]
         names = ("size", "out", "scale", "start", "end")
         return Aggregate(tuple(zip(names, (before, after, *part))))
 
@@ -302,7 +302,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     f.room({"out": x.rank})
     part = f.read(low.storage.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
-    listed = "sizes" if sized else "nullptr"
+    listed = "sizes" if sized else "(const int64_t*)nullptr"
     told = "out", f.write(plan)
     lists = "in", x.rank, "axes", len(axes)
     arguments = *lists, pointer, listed, policy, part, *told

@@ -165,7 +165,7 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     form = _product_form(low, groups)
     call = _begin(low, f, groups if project is None else groups[:-1], project, form)
     last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
-    projecting = "nullptr"
+    projecting = "(const float*)nullptr"
     if project is not None:
         projecting = f.read(filters_of_form(low, _anchor(project), 1, True, form))
     sink = low.fusing.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
@@ -229,7 +229,7 @@ def _begin(
         depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1]
     )
     stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
-    filters = "nullptr"
+    filters = "(const float*)nullptr"
     if expand is not None:
         filters = f.read(filters_of_form(low, _anchor(expand), 1, True, form))
     f.include("chain.hpp")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
@@ -54,7 +55,7 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
         **{"from": f.fields(group=inner, outer=ends, inner=parts, step=inner * parts)},
         to=f.fields(group=inner, outer=begins, inner=width, step=inner * width),
     )
-    _transform(f, n, f.read(source), "nullptr", f.read(table), target)
+    _transform(f, n, f.read(source), _null(x.dtype), f.read(table), target)
     f.finish("DFT")
     low.storage.tensors[out] = target
 
@@ -76,6 +77,11 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
     f.assign(Element("sizes", Size(line.axis)), Size(results))
     low.resolve_sizes(f, node, out.shape, "sizes")
     f.finish(f"DFT {node.name}: sizes")
+
+
+def _null(dtype: DType) -> str:
+    """No window."""
+    return f"(const {dtype.c_name}*)nullptr"
 
 
 def _transform(
@@ -126,7 +132,7 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
         f,
         n,
         f.read(source),
-        "nullptr" if weights is None else f.read(weights),
+        _null(x.dtype) if weights is None else f.read(weights),
         f.read(table),
         target,
     )

@@ -8,7 +8,7 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.lowering.expressions import Aggregate, elements, infix
+from infuse.lowering.expressions import Aggregate, elements, infix, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import define, integers, operand, refuse_large, row_major
@@ -91,6 +91,8 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
 def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     x, index, op = operand(node), operand(node, 1), node.op
     assert isinstance(op, MaxUnpool)
+    if index.dtype != dtypes.int64:
+        low.unsupported(node, f"indices of {index.dtype}")
     if not low.are_known(node):
         define(low, node, node.output, integers(low, node, 2, least=0) or ())
     least = op.unpooled(x.shape)
@@ -101,12 +103,10 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     )
     f = low.function("max_unpool", node)
     f.include("unfold.hpp")
-    for a, b in zip(least, node.output.shape):
-        f.fail_unless(infix(f.number(a), "<=", f.number(b)))
-    for a, b in zip(x.shape, index.shape):
-        if a != b:
-            f.fail_unless(infix(f.number(a), "==", f.number(b)), "DIFFERENT_SIZES")
     f.arrays({"least": [f.numbers(*least)], "size": [f.numbers(*node.output.shape)]})
+    f.arrays({"own": [f.numbers(*x.shape)], "places": [f.numbers(*index.shape)]})
+    f.fail_unless(invoke("all_at_most", "least", "size", x.rank))
+    f.fail_unless(invoke("all_equal", "own", "places", x.rank), "DIFFERENT_SIZES")
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     count = f.number(dims.product(x.shape))
     f.call("max_unpool", x.rank, "least", "size", count, pointers, failure="BAD_INDEX")

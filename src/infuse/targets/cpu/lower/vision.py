@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from infuse import dtypes
-from infuse.dtypes import is_half
+from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.lowering.expressions import Aggregate, elements, infix, invoke
+from infuse.lowering.expressions import Aggregate, elements, enumerator, infix, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import define, integers, operand, row_major
@@ -20,6 +22,9 @@ from infuse.targets.cpu.table import lowers, resolves_sizes
 from infuse.targets.text.literals import literal
 
 MOST_SAMPLE_AXES = 6
+_MODES = ("nearest", "linear", "cubic")
+_PADDINGS = ("zeros", "border", "reflection")
+"""As kernels/sample.hpp numbers them."""
 
 
 @lowers("GridSample")
@@ -43,8 +48,8 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
         points=f.number(dims.product(grid.shape[1:-1])),
         rank=rank,
         **{"in": elements(*map(f.number, x.shape[2:]))},
-        mode=f"SAMPLE_{op.mode.upper()}",
-        padding=f"SAMPLE_{op.padding_mode.upper()}",
+        mode=enumerator("SampleMode", _MODES, op.mode),
+        padding=enumerator("SamplePadding", _PADDINGS, op.padding_mode),
         align_corners="true" if op.align_corners else "false",
     )
     read, write = (
@@ -98,6 +103,8 @@ def _regions(f: FunctionWriter, node: Node) -> Aggregate:
 def roi_align(low: Lowering, node: Node, group: Group) -> None:
     op = node.op
     assert isinstance(op, RoiAlign)
+    if operand(node, 2).dtype != dtypes.int64:
+        low.unsupported(node, f"numbers of images as {operand(node, 2).dtype}")
     rois, indices = (row_major(low, operand(node, i)) for i in (1, 2))
     source, target = image(low, node), low.storage.allocate(node.output, channels_last(4))
     f = low.function("roi_align", node)
@@ -153,10 +160,10 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.scratch("suppress_scratch", "suppress.hpp", count)
     counts_of = {"images": images, "classes": classes, "boxes": count}
     numbers = {name: f.number(size) for name, size in counts_of.items()}
-    most, overlap, least = (
-        _number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, ""))
-    )
-    has_score = "true" if least else "false"
+    limits = ((2, dtypes.int64), (3, dtypes.float32), (4, dtypes.float32))
+    most, overlap, least = (_number(low, f, node, i, dtype) for i, dtype in limits)
+    score = node.input(4)
+    has_score = "false" if score is None or score.tensor.size == 0 else "true"
     f.struct(
         "Suppression",
         "shape",
@@ -164,7 +171,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
         most=f"long({most})",
         overlap=f"float({overlap})",
         has_least=has_score,
-        least=f"float({least or 0})",
+        least=f"float({least})",
     )
     f.constant("limit", f.number(count))
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
@@ -181,11 +188,15 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     low.storage.tensors[node.output] = target
 
 
-def _number(low: Lowering, f: FunctionWriter, node: Node, index: int, default: str) -> str:
-    """The single number of an optional input as C++, the default where it is left out."""
+def _number(low: Lowering, f: FunctionWriter, node: Node, index: int, dtype: DType) -> str:
+    """The single number of an optional input as C++, zero where it is left out. Constants lie in
+    memory as those of a run do, of this type, so that functions do not differ by them.
+    """
     value = node.input(index)
     if value is None or value.tensor.size == 0:
-        return default
-    if value.const is not None and not is_half(value.dtype):
-        return literal(value.const.reshape(-1)[0].item(), value.dtype)
-    return f"{f.read(low.storage.dense(value))}[0]"
+        tensor = low.program.weight(np.zeros(1, dtype.numpy))
+    elif value.const is not None:
+        tensor = low.program.weight(value.const.reshape(-1)[:1].astype(dtype.numpy))
+    else:
+        tensor = low.storage.dense(value)
+    return f"{f.read(tensor)}[0]"

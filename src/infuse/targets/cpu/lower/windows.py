@@ -94,7 +94,7 @@ def plain_pool(low: Lowering, node: Node) -> None:
     read, write = f.read(tensor), f.write(target)
     if node.kind == "MaxPool":
         places = [low.storage.allocate(v, order) for v in node.outputs[1:] if v.uses]
-        index = f.write(places[0]) if places else "nullptr"
+        index = f.write(places[0]) if places else "(int64_t*)nullptr"
         first = "true" if attributes["storage_order"] else "false"
         f.call("window_max", "windows", _lowest(node), read, write, index, first)
         low.storage.tensors.update(zip(node.outputs[1:], places))
