@@ -28,7 +28,8 @@ from infuse.ir.graph import Graph
 from infuse.lowering.emitter import ClosedFunctions, emitter_of
 from infuse.options import CompileOptions
 from infuse.targets import Target
-from infuse.testing.corpus import block_graphs, operator_graphs
+from infuse.testing.blocks import block_graphs
+from infuse.testing.corpus import operator_graphs
 from tests.native.op_cases import NOT_NATIVE, OPS, cases, name
 from tests.support.generators.networks import random_network
 
@@ -48,7 +49,7 @@ def lacking(graph: Graph, target: str, threads: int, names: Collection[str]) -> 
     """What a graph calls besides these names; a refusal is one more name."""
     emitter = emitter_of(Target.resolve(target).machine)
     found: set[str] = set()
-    for part in Compilation(graph, CompileOptions(target, threads)).stages().parts:
+    for part in Compilation(graph, CompileOptions(target, threads), closed=True).stages().parts:
         if isinstance(part, Graph):
             continue
         try:

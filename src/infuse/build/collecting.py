@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from infuse.build.compile import generate
-from infuse.errors import UnsupportedOperatorError
+from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
+from infuse.lowering.choice import Chooser, Key
 from infuse.lowering.emitter import ClosedFunctions, emitter_of
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program
 from infuse.targets import Target
 
 _THREADS: Final = (1, 2, 4, 8)
@@ -19,16 +22,36 @@ _THREADS: Final = (1, 2, 4, 8)
 def collected(
     target: Target, graphs: Iterable[Graph], usual: Iterable[Graph] = ()
 ) -> ClosedFunctions:
-    """The closed functions of graphs and of `usual` ones, whose elementwise work also gets code of
-    its own: for several numbers of threads, by which kernels are chosen. Graphs that have no native
-    code are left out.
+    """The closed functions of graphs, whichever of several kernels is chosen, and of `usual` ones,
+    whose elementwise work also gets code of its own: for several numbers of threads, by which
+    kernels are chosen. Graphs that have no native code, or types that their operators do not take,
+    are left out.
     """
     functions = emitter_of(target.machine).closed()
-    all_graphs = itertools.chain(((g, False) for g in graphs), ((g, True) for g in usual))
-    for graph, is_usual in all_graphs:
-        for threads in _THREADS if is_usual else _THREADS[:1]:
-            try:
-                functions.add(*generate(graph, target, threads), usual=is_usual)
-            except UnsupportedOperatorError:
-                continue
+    for graph in graphs:
+        for program in _programs(graph, target):
+            functions.add(*program)
+    for graph, threads in itertools.product(usual, _THREADS):
+        chooser = Chooser(target.machine, threads, closed=True)
+        functions.add(*generate(graph, target, threads, chooser=chooser), usual=True)
     return functions
+
+
+def _programs(graph: Graph, target: Target) -> Iterator[tuple[Program, Plan]]:
+    """The program of a graph, and those with each candidate of its choices."""
+    names: dict[str | None, None] = {None: None}
+    tried = 0
+    while tried < len(names):
+        name = [*names][tried]
+        tried += 1
+
+        def forced(key: Key, name: str | None = name) -> str | None:
+            if len(key.names) > 1:
+                names.update(dict.fromkeys(key.names))
+            return name if name in key.names else None
+
+        chooser = Chooser(target.machine, forced=forced, closed=True)
+        try:
+            yield generate(graph, target, chooser=chooser)
+        except InfuseError:
+            return

@@ -149,6 +149,8 @@ class Compilation:
     progress: Progress | None = None
     layers: LayerPrecisions | None = None
     """The precision of each layer, where the options do not name one for all."""
+    closed: bool = False
+    """Whether only such kernels are chosen as a library of prebuilt ones has."""
 
     @cached_property
     def target(self) -> Target:
@@ -249,7 +251,8 @@ class Compilation:
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
         compact = self.options.weights == "small"
-        chooser = Chooser(target.machine, self.threads, compact=compact)
+        closed = self.closed or self.prebuilt is not None
+        chooser = Chooser(target.machine, self.threads, compact=compact, closed=closed)
         if self.options.tune:
 
             def tuned_for(name: str) -> Chooser:

@@ -20,6 +20,10 @@ CLEAR: Final = 0.97
 it would take.
 """
 
+SHARED_WINDOWS: Final = ((3, 3), (5, 5))
+"""Windows of convolutions whose tiles are in every library of prebuilt kernels; others have kernels
+of their own.
+"""
 TRANSFORMED: Final = "winograd"
 """What the names of candidates begin with that store transformed weights, larger than the
 model's.
@@ -82,7 +86,8 @@ class Chooser:
     `measured` holds times by the text of a key. `forced` may name the candidate to take instead, or
     None; it is what measuring and tests use. Sizes that only the run knows count as those that are
     usual for their symbols. With `compact`, no candidate is taken whose weights are larger than the
-    model's, where there is another.
+    model's, where there is another; with `closed`, none of tiles for unusual windows, of which
+    libraries of prebuilt kernels have none.
     """
 
     def __init__(
@@ -93,17 +98,18 @@ class Chooser:
         forced: Callable[[Key], str | None] | None = None,
         *,
         compact: bool = False,
+        closed: bool = False,
     ) -> None:
-        self.machine, self.threads, self.compact = machine, threads, compact
+        self.machine, self.threads = machine, threads
+        self.compact, self.closed = compact, closed
         self.measured = measured or {}
         self._forced = forced
         self._by_precision: Mapping[str, Chooser] = {}
 
     def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
         """A chooser with others for layers of these precisions."""
-        result = Chooser(
-            self.machine, self.threads, self.measured, self._forced, compact=self.compact
-        )
+        how = {"compact": self.compact, "closed": self.closed}
+        result = Chooser(self.machine, self.threads, self.measured, self._forced, **how)
         result._by_precision = choosers
         return result
 
@@ -113,8 +119,11 @@ class Chooser:
 
     def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
         """The choice among candidates `names` of a family, of a call with these sizes."""
-        if self.compact:
-            names = [name for name in names if not name.startswith(TRANSFORMED)] or names
+        others = [name for name in names if not name.startswith(TRANSFORMED)]
+        if self.compact or (
+            self.closed and len(others) < len(names) and not _has_shared_window(sizes)
+        ):
+            names = others or names
         key = Key(family, tuple(map(usual, sizes)), tuple(names))
         predict = costs_of(self.machine).predict
         costs = {
@@ -133,6 +142,12 @@ class Chooser:
         if best in times and times[fastest] > CLEAR * times[best]:
             fastest = best
         return Choice(key, costs, fastest, "measured", times)
+
+
+def _has_shared_window(sizes: Sequence[Dim]) -> bool:
+    """Whether sizes of a convolution (`ConvSizes`) are those of a window that many have."""
+    down, across = sizes[9:11]
+    return tuple(sizes[7:9]) in SHARED_WINDOWS and down == across
 
 
 def usual(size: Dim) -> int:

@@ -1,11 +1,11 @@
-"""Graphs that together call what models call: the samples of all operators in their types, and the
-blocks that networks are built of.
+"""Graphs that together call what models call: the samples of all operators in all types that they
+take, and what has kernels of its own.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,47 +19,104 @@ from infuse.errors import InfuseError
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops import REGISTRY
-from infuse.ops.core.base import Op
+from infuse.ops.core.base import Elementwise
+from infuse.testing.blocks import Block
 from infuse.testing.samples import Row, is_constant, results, rows, type_of
 
-_FLOATS: Final = (dtypes.float64, dtypes.float16, dtypes.bfloat16)
+_FLOATS: Final = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 _INTEGERS: Final = (
     *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
     *(dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64),
 )
-_FEW: Final = 2
+_TYPES: Final = (*_FLOATS, *_INTEGERS)
+_PLACES: Final = (dtypes.int64, dtypes.int32)
+_QUANTIZED: Final = (dtypes.uint8, dtypes.int8)
 
 
 def operator_graphs() -> Iterator[Graph]:
-    """A graph of one node for every sample of every operator, in float32 and the other floating
-    types, the first ones also of integers where the operator takes them; its inputs being constants
-    or not, with one output and with all. Then branches and loops.
+    """A graph of one node for every sample of every operator; its inputs being constants or not,
+    with one output and with all. Of samples that differ in more than numbers also in all types that
+    the operator takes. Then conversions, branches and loops.
     """
     for op in REGISTRY.values():
-        for number, row in enumerate(rows(op, np.random.default_rng(0))):
+        seen = set[Any]()
+        for row in rows(op, np.random.default_rng(0)):
             counts = {1, len(results(row))}
             yield from _variants(row, counts)
-            if not row.has_random_floats:
+            kind = _kind_of(row)
+            if kind in seen:
                 continue
-            for dtype in _FLOATS:
-                yield from _variants(row.cast(dtype), counts)
-            for dtype in _INTEGERS if number < _FEW else ():
-                with suppress(InfuseError, TypeError, ValueError), np.errstate(invalid="ignore"):
-                    yield from list(_variants(row.cast(dtype), {1}))
+            seen.add(kind)
+            for retyped in _retyped(row):
+                with suppress(InfuseError, TypeError, ValueError, IndexError):
+                    yield from list(_variants(retyped, counts))
     yield from _conversions()
+    yield from _convolutions()
+    yield from _chains()
+    yield from _recurrent()
+    yield from _masked()
     for text in _CONTROL:
         yield infuse.load(onnx.parser.parse_model(text))
 
 
+def _kind_of(row: Row) -> tuple[Any, ...]:
+    """What samples that differ in numbers alone have in common."""
+    attributes = row.op.attributes().items()
+    words = tuple((name, value) for name, value in attributes if _is_word(value))
+    if row.op.domain:
+        words += tuple((name, len(value)) for name, value in attributes if isinstance(value, tuple))
+    return words, tuple(x.dtype.name if isinstance(x, np.ndarray) else type(x) for x in row.inputs)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and value in (0, 1))
+
+
+def _retyped(row: Row) -> Iterator[Row]:
+    """The row with other types: inputs of one type become inputs of one type, those of the first
+    input's of any, others of a similar one.
+    """
+    arrays = [x for x in row.inputs if isinstance(x, np.ndarray)]
+    own = dict.fromkeys(dtypes.by_numpy(x.dtype) for x in arrays)
+    if not own or next(iter(own)) not in _TYPES:
+        return
+    choices = [_similar(dtype) if i else _TYPES for i, dtype in enumerate(own)]
+    for types in itertools.product(*choices):
+        to = dict(zip(own, types))
+        if types != tuple(own):
+            inputs = tuple(_as_type(x, to) if isinstance(x, np.ndarray) else x for x in row.inputs)
+            yield Row(row.op, inputs, row.fixed)
+
+
+def _similar(dtype: DType) -> Sequence[DType]:
+    """Types that an input may have in place of another: floats, numbers of elements and places,
+    quantized numbers.
+    """
+    return next((types for types in (_FLOATS, _PLACES, _QUANTIZED) if dtype in types), (dtype,))
+
+
+def _as_type(x: np.ndarray[Any, Any], to: Mapping[DType, DType]) -> np.ndarray[Any, Any]:
+    """An array as one of the type that its own becomes; not negative, as some types are not."""
+    dtype = dtypes.by_numpy(x.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(x).astype(to[dtype].numpy) if dtype in to else x
+
+
 def _conversions() -> Iterator[Graph]:
-    """Conversions from each type to each, and divisions of integers by a constant."""
-    types = (dtypes.float32, *_FLOATS, *_INTEGERS)
-    for source, target in itertools.permutations(types, 2):
-        block = _Block(f"{source}_{target}", (3,), source)
-        yield block.end(block.add("Cast", block.input, to=target))
+    """Conversions from each type to each, powers of each type with exponents of each, and divisions
+    of integers by a constant.
+    """
+    for source, target in itertools.permutations(dtypes.ALL, 2):
+        block = Block(f"{source}_{target}", (3,), source)
+        with suppress(InfuseError):
+            yield block.end(block.add("Cast", block.input, to=target))
+    for source, target in itertools.product(_TYPES, repeat=2):
+        block = Block(f"power_{source}_{target}", (3,), source)
+        with suppress(InfuseError):
+            yield block.end(block.add("Pow", block.input, np.array(3, target.numpy)))
     for dtype in _INTEGERS:
         for kind, how in (("Div", {}), ("Mod", {"fmod": 0}), ("Mod", {"fmod": 1})):
-            block = _Block(f"{kind}_{dtype}", (3,), dtype)
+            block = Block(f"{kind}_{dtype}", (3,), dtype)
             with suppress(InfuseError):
                 yield block.end(block.add(kind, block.input, np.array(3, dtype.numpy), **how))
 
@@ -85,8 +142,9 @@ _CONTROL: Final = (
 
 
 def _variants(row: Row, counts: set[int]) -> Iterator[Graph]:
+    free = (False,) * len(row.inputs)
     held = tuple(is_constant(row, i) for i in range(len(row.inputs)))
-    for constants in dict.fromkeys((held, (False,) * len(held))):
+    for constants in dict.fromkeys((free,) if isinstance(row.op, Elementwise) else (held, free)):
         for outputs in sorted(counts):
             yield _graph_of(row, constants, outputs)
 
@@ -106,175 +164,76 @@ def _graph_of(row: Row, constants: tuple[bool, ...], outputs: int) -> Graph:
     return graph
 
 
-# -- blocks of networks ----------------------------------------------------------------------------
-
-Build = Callable[["_Block", Value], Value]
-"""What follows a value in a block."""
-
-
-class _Block:
-    """A graph that grows behind one image or one list of rows."""
-
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType = dtypes.float32) -> None:
-        self.graph = Graph(name)
-        self.input = self.graph.add_input("x", TensorType(dtype, shape))
-
-    def add(self, kind: str, *operands: Value | np.ndarray[Any, Any], **attributes: Any) -> Value:
-        """The result of one more node."""
-        values = [constant(x) if isinstance(x, np.ndarray) else x for x in operands]
-        name = f"n{len(self.graph)}"
-        result = Value(TensorType(dtypes.float32, None), name)
-        node = self.graph.add_node(Node(_op(kind)(**attributes), values, [result], name=name))
-        node.op.infer_node(node)
-        return result
-
-    def conv(
-        self, x: Value, channels: int, kernel: int = 1, stride: int = 1, group: int = 1
-    ) -> Value:
-        """A convolution with a bias."""
-        inputs = int(str(x.shape[1]))
-        filters = np.full((channels, inputs // group, kernel, kernel), 0.01, np.float32)
-        pads = (kernel // 2,) * 4
-        bias = np.full(channels, 0.1, np.float32)
-        strides = (stride, stride)
-        return self.add("Conv", x, filters, bias, strides=strides, pads=pads, group=group)
-
-    def matmul(self, x: Value, columns: int) -> Value:
-        """A product with a constant matrix."""
-        return self.add("MatMul", x, np.full((int(str(x.shape[-1])), columns), 0.01, np.float32))
-
-    def biased(self, x: Value) -> Value:
-        """The sum with a row."""
-        return self.add("Add", x, np.full(int(str(x.shape[-1])), 0.1, np.float32))
-
-    def end(self, *outputs: Value) -> Graph:
-        """The graph with these outputs."""
-        for value in outputs:
-            self.graph.add_output(value)
-        return self.graph
+_STEPS: Final = (1, 2)
+_DEPTHWISE: Final = (3, 5, 7)
+"""Windows of depthwise convolutions that have kernels of their own."""
+_LARGE: Final = (256, 64)
+"""Channels and sides of images that do not stay in a cache from one kernel to the next."""
 
 
-def _op(kind: str) -> type[Op]:
-    return REGISTRY["", kind]
+def _convolutions() -> Iterator[Graph]:
+    """Convolutions of all forms: of few channels, by tiles, in groups, of each channel alone."""
+    for kernel, stride in itertools.product((1, 3, 5, 7), _STEPS):
+        for channels, group in ((3, 1), (32, 1), (32, 4), (32, 32)):
+            block = Block("convolution", (1, channels, 30, 30))
+            yield block.end(block.conv(block.input, 32, kernel, stride, group))
+    for multiplier in range(1, 6):
+        block = Block("multiplied", (1, 8, 30, 30))
+        yield block.end(block.conv(block.input, 8 * multiplier, 4, 1, 8))
 
 
-def _limited(block: _Block, x: Value) -> Value:
-    return block.add("Clip", x, np.zeros((), np.float32), np.array(6, np.float32))
+def _chains() -> Iterator[Graph]:
+    """Convolutions whose kernels compute what they read, and means of what they make."""
+    channels, side = _LARGE
+    for kernel, stride in itertools.product(_DEPTHWISE, _STEPS):
+        for expands, projects in itertools.product((False, True), repeat=2):
+            for pools in (False,) if projects else (False, True):
+                block = Block("chain", (1, 16 if expands else channels, side, side))
+                wide = block.conv(block.input, channels) if expands else block.input
+                moved = block.conv(wide, channels, kernel, stride, channels)
+                last = block.conv(moved, 16) if projects else moved
+                pooled = [block.add("GlobalAveragePool", moved)] if pools else []
+                yield block.end(last, *pooled)
 
 
-_ACTIVATIONS: Final[dict[str, Build]] = {
-    "none": lambda b, x: x,
-    "relu": lambda b, x: b.add("Relu", x),
-    "relu6": _limited,
-    "swish": lambda b, x: b.add("Swish", x),
-    "hardswish": lambda b, x: b.add("HardSwish", x),
-    "hardsigmoid": lambda b, x: b.add("HardSigmoid", x),
-    "sigmoid": lambda b, x: b.add("Sigmoid", x),
-    "tanh": lambda b, x: b.add("Tanh", x),
-    "gelu": lambda b, x: b.add("Gelu", x),
-    "gelu_tanh": lambda b, x: b.add("Gelu", x, approximate="tanh"),
-    "leaky": lambda b, x: b.add("LeakyRelu", x, alpha=0.1),
-}
-_WINDOWS: Final = (
-    (1, 1, False),
-    (1, 2, False),
-    (3, 1, False),
-    (3, 2, False),
-    (5, 1, False),
-    (7, 1, False),
-    (3, 1, True),
-    (3, 2, True),
-    (5, 1, True),
-    (5, 2, True),
-    (7, 1, True),
-)
-"""Sides and steps of the windows of convolutions, and whether each channel has one of its own."""
-_SIDES: Final = (56, 14, 7)
-_CHANNELS: Final = (32, 192)
+def _recurrent() -> Iterator[Graph]:
+    """Recurrent layers of one vector of hidden units and of several, with the usual functions and
+    with others.
+    """
+    kinds: dict[str, tuple[int, int, dict[str, Any]]] = {
+        "RNN": (1, 1, {}),
+        "GRU": (3, 2, {}),
+        "GRU linear": (3, 2, {"linear_before_reset": 1}),
+        "LSTM": (4, 3, {}),
+        "LSTM coupled": (4, 3, {"input_forget": 1}),
+    }
+    widths, directions = (1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64), ("forward", "bidirectional")
+    for (name, (gates, count, how)), hidden, dtype, direction in itertools.product(
+        kinds.items(), widths, _FLOATS[:2], directions
+    ):
+        both = len(directions) if direction == directions[1] else 1
+        usual, one = (), ("Relu",) * count
+        for functions in (usual, one * both, *([one + ("Tanh",) * count] if both > 1 else ())):
+            weights = [np.full((both, gates * hidden, k), 0.1, dtype.numpy) for k in (3, hidden)]
+            bias = np.full((both, 2 * gates * hidden), 0.1, dtype.numpy)
+            peepholes = np.full((both, 3 * hidden), 0.1, dtype.numpy)
+            more = (bias, None, None, None, peepholes) if name.startswith("LSTM") else (bias,)
+            attributes = {"hidden_size": hidden, "direction": direction, **how}
+            if functions:
+                attributes["activations"] = functions
+            for also in ((), more):
+                kind, operands = name.split()[0], (*weights, *also)
+                made = Block(name, (5, 2, 3), dtype)
+                yield made.end(made.add(kind, made.input, *operands, **attributes))
 
 
-def block_graphs() -> Iterator[Graph]:
-    """The usual blocks of networks of images and of text, with what usually follows them."""
-    for name, activation in _ACTIVATIONS.items():
-        yield from _first_layers(name, activation)
-        for side in _SIDES:
-            for channels in _CHANNELS:
-                yield from _image_blocks(name, activation, side, channels)
-        yield from _row_blocks(name, activation)
-    yield from _poolings()
-    yield from _attentions()
-
-
-def _first_layers(name: str, activation: Build) -> Iterator[Graph]:
-    for kernel, stride in ((3, 1), (3, 2), (4, 4), (7, 2)):
-        block = _Block(f"first_{kernel}_{name}", (1, 3, 224, 224))
-        inner = activation(block, block.conv(block.input, 32, kernel, stride))
-        yield block.end(block.conv(inner, 32))
-
-
-def _image_blocks(name: str, activation: Build, side: int, channels: int) -> Iterator[Graph]:
-    for kernel, stride, depthwise in _WINDOWS:
-        for ending in ("plain", "added", "added before"):
-            block = _Block(f"{kernel}_{stride}_{ending}_{name}", (1, 16, side, side))
-            inner = block.conv(block.input, channels)
-            made = block.conv(inner, channels, kernel, stride, channels if depthwise else 1)
-            if ending != "plain" and (stride > 1 or depthwise):
-                continue
-            if ending == "added":
-                made = block.add("Add", activation(block, made), inner)
-            elif ending == "added before":
-                made = activation(block, block.add("Add", made, inner))
-            else:
-                made = activation(block, made)
-            yield block.end(block.conv(made, 16))
-    block = _Block(f"separable_{name}", (1, 16, side, side))
-    wide = activation(block, block.conv(block.input, channels))
-    moved = activation(block, block.conv(wide, channels, 3, 1, channels))
-    yield block.end(block.add("Add", block.conv(moved, 16), block.input))
-    block = _Block(f"narrow_{name}", (1, 16, side, side))
-    inner = block.conv(block.input, channels)
-    moved = activation(block, block.conv(inner, channels, 3, 1, channels))
-    back = block.conv(moved, channels)
-    yield block.end(block.conv(block.add("Add", back, inner), 16), block.conv(back, 8))
-    block = _Block(f"gated_{name}", (1, channels, side, side))
-    moved = activation(block, block.conv(block.input, channels, 3, 1, channels))
-    pooled = block.add("GlobalAveragePool", moved)
-    gate = block.add("Sigmoid", block.conv(activation(block, block.conv(pooled, 8)), channels))
-    yield block.end(block.conv(block.add("Mul", moved, gate), 16))
-
-
-def _row_blocks(name: str, activation: Build) -> Iterator[Graph]:
-    for count in (1, 128):
-        for biased in (False, True):
-            block = _Block(f"rows_{name}", (1, count, 64))
-            made = block.matmul(block.input, 256)
-            inner = activation(block, block.biased(made) if biased else made)
-            back = block.matmul(inner, 64)
-            summed = block.add("Add", block.biased(back) if biased else back, block.input)
-            scale, bias = np.ones(64, np.float32), np.zeros(64, np.float32)
-            yield block.end(block.add("LayerNormalization", summed, scale, bias), summed)
-
-
-def _poolings() -> Iterator[Graph]:
-    for kind in ("MaxPool", "AveragePool"):
-        block = _Block(kind, (1, 16, 56, 56))
-        inner = block.conv(block.input, 32)
-        window = {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}
-        yield block.end(block.conv(block.add(kind, inner, **window), 16))
-    block = _Block("head", (1, 16, 7, 7))
-    pooled = block.add("GlobalAveragePool", block.conv(block.input, 32))
-    flat = block.add("Flatten", pooled)
-    yield block.end(block.add("Softmax", block.biased(block.matmul(flat, 100))))
-
-
-def _attentions() -> Iterator[Graph]:
-    for masked, causal, count in itertools.product(("", "constant", "given"), (0, 1), (1, 64)):
-        block = _Block(f"attention_{masked}_{causal}", (1, 4, count, 32))
-        keys = block.add("Exp", block.input)
-        operands: list[Value | np.ndarray[Any, Any]] = [block.input, keys, block.add("Neg", keys)]
-        shape = (1, 1, count, count)
-        if masked == "constant":
-            operands.append(np.zeros(shape, np.float32))
-        elif masked:
-            operands.append(block.graph.add_input("mask", TensorType(dtypes.float32, shape)))
-        yield block.end(block.add("Attention", *operands, is_causal=causal))
+def _masked() -> Iterator[Graph]:
+    """Attention with each kind of mask, with a window or not, capped or not."""
+    shape = (1, 4, 8, 32)
+    for mask, left, cap in itertools.product((None, *_FLOATS[:1], dtypes.bool_), (-1, 2), (0, 5)):
+        block = Block("attention", shape)
+        operands = [block.input] * 3
+        if mask is not None:
+            operands.append(block.graph.add_input("mask", TensorType(mask, (1, 1, 8, 8))))
+        how = {"left_window_size": left, "softcap": float(cap)}
+        yield block.end(block.add("Attention", *operands, **how))

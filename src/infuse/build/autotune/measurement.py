@@ -65,7 +65,8 @@ def tuned(
         )
         times = {**times, **measured}
         measurements.add(measured)
-    return Chooser(plain.machine, plain.threads, times, compact=plain.compact)
+    compact, closed = plain.compact, plain.closed
+    return Chooser(plain.machine, plain.threads, times, compact=compact, closed=closed)
 
 
 def require_runnable(target: Target, hint: str) -> None:
@@ -106,7 +107,13 @@ def trials(lowered: Lowered, plain: Chooser, choices: Mapping[str, Sequence[str]
             return picked[number] if number < len(picked) else None
 
         for program in lowered(
-            Chooser(plain.machine, plain.threads, forced=nth, compact=plain.compact)
+            Chooser(
+                plain.machine,
+                plain.threads,
+                forced=nth,
+                compact=plain.compact,
+                closed=plain.closed,
+            )
         ):
             for trial in trials_of(program):
                 if trial.choice.by == "forced":
