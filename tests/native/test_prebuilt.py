@@ -21,6 +21,7 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime.program import FOLDER_VARIABLE
 from infuse.targets import Target
+from infuse.testing.blocks import Block
 from tests.branch_models import CASES, names
 from tests.models.onnx_tools import run as onnxruntime
 from tests.native import dynamic_models
@@ -140,3 +141,95 @@ def test_unsigned_numbers_of_64_bits_are_whole(library: Any) -> None:
     feeds = {"x": np.array([1, 5, largest], np.uint64), "n": np.array([2])}
     for name, array in evaluate(graph, feeds).items():
         np.testing.assert_array_equal(run(graph, feeds)[name], array, strict=True)
+
+
+SHARED = {
+    "padding": (
+        "%x: uint8[4, 5]",
+        'Pad(%x, int64[4]{1, 1, 1, 1}, mode="reflect")',
+        "%x: int8[7]",
+        'Pad(%x, int64[2]{2, 3}, mode="wrap")',
+    ),
+    "scatter": (
+        "%x: int64[4, 5], %i: int64[2, 2], %u: int64[2, 2]",
+        "ScatterElements(%x, %i, %u, axis=0)",
+        "%x: float64[3, 4, 2], %i: int64[2, 2, 2], %u: float64[2, 2, 2]",
+        "ScatterElements(%x, %i, %u, axis=2)",
+    ),
+    "tuples of indices": (
+        "%x: float32[4, 5], %i: int64[3, 1]",
+        "GatherND(%x, %i)",
+        "%x: int32[2, 3, 4], %i: int64[2, 3]",
+        "GatherND(%x, %i)",
+    ),
+    "batches": (
+        "%x: float64[3, 4, 5], %y: float64[5, 6]",
+        "MatMul(%x, %y)",
+        "%x: float64[2, 1, 4, 5], %y: float64[1, 3, 5, 6]",
+        "MatMul(%x, %y)",
+    ),
+    "running sums": (
+        "%x: float32[4, 5]",
+        "CumSum(%x, int64[]{1})",
+        "%x: float32[3, 4, 5]",
+        "CumSum(%x, int64[]{0}, exclusive=1, reverse=1)",
+    ),
+    "largest elements": (
+        "%x: float32[4, 5]",
+        "ArgMax(%x, axis=0)",
+        "%x: float32[2, 3, 4]",
+        "ArgMax(%x, axis=-1, select_last_index=1)",
+    ),
+    "triangles": (
+        "%x: float32[4, 5]",
+        "Trilu(%x, upper=0)",
+        "%x: int32[2, 3, 4]",
+        "Trilu(%x, int64[]{1}, upper=1)",
+    ),
+    "pooling": (
+        "%x: float64[1, 2, 9]",
+        "MaxPool(%x, kernel_shape=(2,))",
+        "%x: float64[1, 2, 5, 6]",
+        "MaxPool(%x, kernel_shape=(2, 3), storage_order=1)",
+    ),
+}
+"""By what is shared: the inputs and the operator that a library is made for, and those that it runs
+besides.
+"""
+
+
+def of_operator(inputs: str, text: str) -> Graph:
+    return parse(f'graph "net" ({inputs}) {{ %r = {text} return r = %r }}')
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_functions_for_one_rank_and_mode_run_others(name: str, library: Any) -> None:
+    inputs, text, other_inputs, other = SHARED[name]
+    library([of_operator(inputs, text)])
+    graph = of_operator(other_inputs, other)
+    rng = np.random.default_rng(0)
+    feeds = {
+        value.name: rng.integers(0, 2, tuple(map(int, map(str, value.shape)))).astype(
+            value.dtype.numpy
+        )
+        for value in graph.inputs
+    }
+    for output, expected in evaluate(graph, feeds).items():
+        np.testing.assert_array_equal(run(graph, feeds)[output], expected, strict=True)
+
+
+@pytest.mark.parametrize("functions", [("Relu", "Softsign"), ("HardSigmoid", "Affine")])
+def test_cells_of_any_functions_share_their_kernel(
+    functions: tuple[str, str], library: Any
+) -> None:
+    def layer(names: tuple[str, str], **how: Any) -> Graph:
+        block = Block("gru", (4, 2, 3))
+        weights = [np.full((1, 12, k), 0.1, np.float32) for k in (3, 4)]
+        attributes = {"hidden_size": 4, "activations": names, **how}
+        return block.end(block.add("GRU", block.input, *weights, **attributes))
+
+    library([layer(("Elu", "Tanh"))])
+    graph = layer(functions, clip=0.5, direction="reverse")
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 2, 3), np.float32)}
+    for output, expected in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(run(graph, feeds)[output], expected, rtol=1e-5, atol=1e-6)
