@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from benchmarks.prebuilt_functions import lacking
 from infuse.build.collecting import collected
 from infuse.build.compile import generate
 from infuse.ir.graph import Graph
@@ -12,6 +13,7 @@ from infuse.targets.cpu.closed.program import usual_functions
 from infuse.testing.blocks import block_graphs
 from infuse.testing.corpus import operator_graphs
 from infuse.testing.networks import network_graphs
+from tests.support.generators.networks import random_network
 
 TARGET = Target.resolve("x86-64-v3")
 pytestmark = pytest.mark.row("X1")
@@ -49,3 +51,12 @@ def test_whole_networks_are_lowered_and_have_code_of_their_own() -> None:
         assert len(program.steps) < len(graphs[name])
         assert usual_functions(program)
         assert labels & {"Mul + Conv + Add", "MatMul + Add + Gelu"}
+
+
+@pytest.mark.full
+def test_random_networks_call_nothing_else() -> None:
+    names = collected(TARGET, operator_graphs(), block_graphs()).names
+    for seed in range(2000, 2100):
+        graph = random_network(seed).graph
+        for threads in (1, 8):
+            assert not lacking(graph, TARGET.name, threads, names), seed
