@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # What builds distributions, apart from what the project needs.
 BUILDER := build/builder
+# Processors that wheels bring prebuilt kernels for.
+PREBUILT_x86_64 := x86-64 x86-64-v3 x86-64-v4 x86-64-v4+avx512_vnni
+PREBUILT_aarch64 := aarch64 aarch64+asimddp+i8mm
 # Without a C++ compiler on this machine, take one from the package index.
 ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
@@ -49,8 +52,15 @@ format: $(VENV)/.test  ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: $(BUILDER)/.build  ## a wheel and a source distribution in dist/
+wheel: $(BUILDER)/.build  ## in dist/: a source distribution, a pure wheel, and wheels with prebuilt kernels
+	rm -rf build/prebuilt
 	$(BUILDER)/bin/python -m build --outdir dist .
+	$(MAKE) wheel-x86_64 wheel-aarch64
+
+wheel-%: $(BUILDER)/.build
+	for target in $(PREBUILT_$*); do \
+	  $(BUILDER)/bin/infuse prebuilt --portable --target $$target -o build/prebuilt/$* || exit 1; done
+	INFUSE_WHEEL_LIBRARIES=build/prebuilt/$* $(BUILDER)/bin/python -m build --wheel --outdir dist .
 
 docs: $(VENV)/.docs  ## the documentation site in build/docs, its links checked
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
@@ -80,9 +90,9 @@ clean:  ## remove what the targets above made in this folder
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(BUILDER)/.build: constraints.txt
+$(BUILDER)/.build: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(BUILDER)
-	$(BUILDER)/bin/python -m pip install --disable-pip-version-check -c constraints.txt build
+	$(BUILDER)/bin/python -m pip install --disable-pip-version-check -c constraints.txt build -e '.[zig]'
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python

@@ -1,17 +1,25 @@
 """Models compiled for 64-bit ARM, run by an emulator."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from infuse.build.compile import compile_graph
+from infuse.build.prebuilt import stamp
+from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from infuse.runtime.cpus import architecture
+from infuse.runtime.folder import LIBRARY, PROGRAM, WEIGHTS
 from infuse.runtime.foreign import ForeignModel
+from infuse.runtime.program import Facts
 
 EMULATOR, COMPILER = "qemu-aarch64", "aarch64-linux-gnu-gcc"
 needs_emulator = pytest.mark.skipif(
@@ -47,9 +55,16 @@ def _system() -> str:
 
 
 def run_foreign(
-    model: ForeignModel, feeds: Mapping[str, Any], folder: Path, threads: int = 2
+    model: ForeignModel,
+    feeds: Mapping[str, Any],
+    folder: Path,
+    threads: int = 2,
+    kernels: Path | None = None,
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The outputs of a model for these inputs; ForeignFailure with its words where it fails."""
+    """The outputs of a model for these inputs; ForeignFailure with its words where it fails.
+
+    `kernels`: the library that runs it, where it is a program of prebuilt kernels.
+    """
     sizes: dict[str, int] = {}
     words: list[bytes] = []
     for spec in model.inputs:
@@ -65,7 +80,8 @@ def run_foreign(
     request, answer = folder / "request", folder / "answer"
     head = _numbers(threads, len(symbols), *symbols, len(model.inputs))
     request.write_bytes(b"".join([head, *words, _numbers(len(model.outputs), *outputs)]))
-    files = [model.folder / "model.so", model.folder / "weights.bin", request, answer]
+    files = [kernels or model.folder / LIBRARY, model.folder / WEIGHTS, request, answer]
+    files += [model.folder / PROGRAM] if kernels else []
     command = [EMULATOR, "-L", _system(), str(_driver(folder)), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, f"the emulator ended with {done.returncode}: {done.stderr[-2000:]}"
@@ -88,3 +104,21 @@ def _parse(model: ForeignModel, data: bytes) -> dict[str, np.ndarray[Any, Any]]:
         position += count * spec.dtype.itemsize
     assert position == len(data), "the answer is longer than its outputs"
     return results
+
+
+def as_program(
+    graph: Graph, kernels: Path, target: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> ForeignModel:
+    """The model that a library of prebuilt kernels for another machine runs, in a new folder."""
+    names = re.findall(rb"(?<!\w)[a-z]\w*_[0-9a-f]{16}(?=\0)", kernels.read_bytes())
+    library = SimpleNamespace(
+        path=kernels,
+        facts=Facts(target, frozenset(), stamp()),
+        names=frozenset(name.decode() for name in names),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("infuse.build.compile.prebuilt_for", lambda _: library)
+        options = CompileOptions(target=target, compile="never", threads=2)
+        model = compile_graph(graph, options, output=folder)
+    assert isinstance(model, ForeignModel)
+    return model

@@ -1,4 +1,5 @@
-// Runs a compiled model once: foreign_driver MODEL.SO WEIGHTS REQUEST ANSWER, for tests/native/foreign.py.
+// Runs a compiled model once: foreign_driver MODEL.SO WEIGHTS REQUEST ANSWER, for tests/native/foreign.py;
+// with PROGRAM behind it, a library of prebuilt kernels that program.
 //
 // The request holds 8-byte integers: the number of threads, of symbols and their values, of inputs and for each its
 // bytes and those, of outputs and for each its rank and the bytes of an element. The answer: the status, then for each
@@ -16,6 +17,8 @@ static int64_t number(void) {
   return found;
 }
 
+static long bytes_read;
+
 static void* content(const char* path) {
   FILE* file = fopen(path, "rb");
   if (!file) exit(4);
@@ -25,15 +28,20 @@ static void* content(const char* path) {
   void* memory = aligned_alloc(64, ((size_t)size + 127) / 64 * 64);
   if (!memory || fread(memory, 1, (size_t)size, file) != (size_t)size) exit(5);
   fclose(file);
+  bytes_read = size;
   return memory;
 }
 
 int main(int count, char** arguments) {
-  if (count != 5) return 2;
+  if (count != 5 && count != 6) return 2;
   void* library = dlopen(arguments[1], RTLD_NOW);
   if (!library) return fprintf(stderr, "%s\n", dlerror()), 6;
   void* (*open)(const void*, int) = dlsym(library, "infuse_open");
   int (*shapes)(const int64_t*, int64_t*) = dlsym(library, "infuse_shapes");
+  void* (*load)(const void*, int64_t, const void*, int64_t, char*, int64_t) =
+      dlsym(library, "infuse_program_load");
+  void* (*start)(void*, int) = dlsym(library, "infuse_program_open");
+  int (*sized)(void*, const int64_t*, int64_t*) = dlsym(library, "infuse_program_shapes");
   int (*run)(void*, const int64_t*, const void* const*, void* const*) = dlsym(library, "infuse_run");
   const void* (*late)(void*, int, int64_t*) = dlsym(library, "infuse_output");
   const char* (*error)(void*) = dlsym(library, "infuse_error");
@@ -58,9 +66,18 @@ int main(int count, char** arguments) {
   int64_t *ranks = calloc((size_t)outputs + 1, 8), *sizes = calloc((size_t)outputs + 1, 8), total = 0;
   for (int64_t i = 0; i < outputs; ++i) ranks[i] = number(), sizes[i] = number(), total += ranks[i];
 
-  void* context = open(content(arguments[2]), threads);
+  const void* weights = content(arguments[2]);
+  void* program = NULL;
+  if (count == 6) {
+    char why[512];
+    const int64_t weight_bytes = bytes_read;
+    const void* code = content(arguments[5]);
+    program = load(code, bytes_read, weights, weight_bytes, why, sizeof why);
+    if (!program) return fprintf(stderr, "%s\n", why), 10;
+  }
+  void* context = program ? start(program, threads) : open(weights, threads);
   int64_t* dims = calloc((size_t)total + 1, 8);
-  int64_t status = shapes(values, dims) ? 100 : 0;
+  int64_t status = (program ? sized(program, values, dims) : shapes(values, dims)) ? 100 : 0;
   void** made = calloc((size_t)outputs + 1, sizeof *made);
   const int64_t* at = dims;
   for (int64_t i = 0; !status && i < outputs; at += ranks[i], ++i) {

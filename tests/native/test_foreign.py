@@ -9,7 +9,10 @@ import pytest
 
 import infuse
 from infuse import dtypes
+from infuse.build.collecting import collected
 from infuse.build.compile import compile_graph
+from infuse.build.prebuilt import make_prebuilt
+from infuse.build.toolchain import Toolchain
 from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
@@ -17,8 +20,9 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime.cpus import architecture
 from infuse.runtime.foreign import ForeignModel
+from infuse.targets import Target
 from tests.native.builder import Builder
-from tests.native.foreign import ForeignFailure, needs_emulator, run_foreign
+from tests.native.foreign import ForeignFailure, as_program, needs_emulator, run_foreign
 from tests.native.op_cases import GROUPS, check, members, native_cases
 from tests.native.test_quantized import quantized_network
 
@@ -133,3 +137,20 @@ def test_operators_agree_on_another_machine(group: str, tmp_path: Path) -> None:
         return run_foreign(compiled(graph, tmp_path), feeds, tmp_path, 1)
 
     check(native_cases(members(group), full=False), run=run)
+
+
+@needs_emulator
+@pytest.mark.row("X1")
+@pytest.mark.parametrize("target", [TARGET, f"{TARGET}+asimddp+i8mm"])
+def test_prebuilt_kernels_run_a_program(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    graph, resolved = infuse.optimize(network()), Target.resolve(target)
+    kernels, functions = tmp_path / "kernels.so", collected(resolved, (), [graph])
+    make_prebuilt(functions, resolved, kernels, toolchain=Toolchain.portable())
+    model = as_program(graph, kernels, target, tmp_path / "model", monkeypatch)
+    for n in (2, 1):
+        feeds = {"x": rng.standard_normal((n, 5, 20, 20)).astype(np.float32)}
+        results = run_foreign(model, feeds, tmp_path, kernels=kernels)
+        for name, expected in evaluate(graph, feeds).items():
+            np.testing.assert_allclose(results[name], expected, rtol=2e-5, atol=1e-6)

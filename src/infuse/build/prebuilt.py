@@ -33,9 +33,15 @@ def stamp() -> str:
 
 
 def make_prebuilt(
-    functions: ClosedFunctions, target: Target, output: Path, progress: Progress | None = None
+    functions: ClosedFunctions,
+    target: Target,
+    output: Path,
+    progress: Progress | None = None,
+    toolchain: Toolchain | None = None,
 ) -> None:
-    """Compile a library of these functions for a target to the file `output`."""
+    """Compile a library of these functions for a target to the file `output`, with the compiler
+    `toolchain` (default: the one for this machine).
+    """
     facts = Facts(target.name, frozenset(target.required), stamp())
     files = functions.sources(facts.text())
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +50,7 @@ def make_prebuilt(
         for file, text in files.items():
             (folder / file).write_text(text, "utf-8")
         made, sources = folder / output.name, [folder / file for file in files]
-        toolchain = Toolchain.find(target)
+        toolchain = toolchain or Toolchain.find(target)
         make_library(
             toolchain,
             sources,

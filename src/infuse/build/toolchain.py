@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
 from infuse.build.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
+from infuse.runtime.levels import NEON
 from infuse.targets import Target
 
 LOG: Final = "compiler.txt"
@@ -41,6 +42,8 @@ _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "c": ("-x", "c", "-std=c11", "-D_DEFAULT_SOURCE"),
 }
 """What sources of a language need besides."""
+OLDEST_GLIBC: Final = "2.28"
+"""The C library of the oldest systems that portable code is for, as manylinux_2_28 says."""
 CALLS: Final = ("-O1", "-fno-inline")
 """How sources that only call others are optimized. Where sizes follow from those of the inputs,
 their terms are long, and what computes them takes ten times as long to compile in line.
@@ -107,6 +110,21 @@ class Toolchain:
     data races. It runs in sanitizing processes only.
     """
     details: str = field(default="", compare=False)
+    glibc: str = ""
+    """The oldest C library that code runs with; empty: that of this machine."""
+
+    @classmethod
+    def portable(cls) -> Toolchain:
+        """The compiler of the package ziglang, for all systems that wheels of this project are for;
+        ToolchainError without it.
+        """
+        zig = _ziglang()
+        if zig is None:
+            raise ToolchainError(
+                "code for other systems needs the compiler of the package ziglang",
+                hint="install it: pip install ziglang",
+            )
+        return replace(cls.from_command((str(zig), "c++")), glibc=OLDEST_GLIBC)
 
     @classmethod
     def find(cls, target: Target | None = None) -> Toolchain:
@@ -167,7 +185,7 @@ class Toolchain:
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS, *self._link_flags())
-        return repr((self.command, self.details, self.version, flags, variables))
+        return repr((self.command, self.details, self.version, self.glibc, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
         return (*_COMPILE, *_SANITIZE[self.sanitizer])
@@ -244,15 +262,24 @@ class Toolchain:
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
         if self.kind == "zig":
-            cross = ["-target", f"{target.architecture}-linux-gnu"] if target.is_foreign else []
-            march = "" if target.is_foreign else target.march.replace("-", "_")
-            exact = [f"-march={march}"] if march else []
-            return [*cross, *exact, "-fno-sanitize=undefined", *further]
+            return [*self._zig_flags(target), "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
             return ["-mcpu=native", *further]
         exact = [f"-march={target.march}"] if target.march else []
         plain = _GCC if self.kind == "gcc" and target.machine.language == "c++" else ()
         return [*exact, *plain, *further]
+
+    def _zig_flags(self, target: Target) -> list[str]:
+        """System and processor, as Zig calls them."""
+        system = f"{target.architecture}-linux-gnu"
+        system += f".{self.glibc}" if self.glibc else ""
+        named = ["-target", system] if self.glibc or target.is_foreign else []
+        named += ["-g0", "-s"] if self.glibc else []
+        if target.architecture == NEON and target.march != "native":
+            _, *features = target.march.split("+")
+            return [*named, *([f"-mcpu=generic+{'+'.join(features)}"] if features else [])]
+        march = target.march.replace("-", "_")
+        return [*named, *([f"-march={march}"] if march else [])]
 
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()

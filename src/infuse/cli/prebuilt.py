@@ -11,6 +11,7 @@ import typer
 import infuse
 from infuse.build.collecting import collected
 from infuse.build.prebuilt import make_prebuilt
+from infuse.build.toolchain import Toolchain
 from infuse.cli import terminal
 from infuse.errors import OptionError
 from infuse.targets import Target
@@ -36,6 +37,9 @@ def prebuilt(
     target: Annotated[
         str, typer.Option(metavar="NAME", help="Processor, as `infuse compile --target`.")
     ] = "native",
+    portable: Annotated[
+        bool, typer.Option("--portable", help="For glibc 2.28 and newer; needs ziglang.")
+    ] = False,
 ) -> None:
     """Compile the kernels of all operators and of the usual blocks of networks to a library.
 
@@ -44,10 +48,11 @@ def prebuilt(
     if only_models and not models:
         raise OptionError("--only-models has no models", hint="name the models that are to run")
     machine = Target.resolve(target)
+    toolchain = Toolchain.portable() if portable else Toolchain.find(machine)
     graphs = (infuse.optimize(infuse.load(path)) for path in models or ())
     with terminal.progress("kernels") as progress:
         operators, usual = ((), ()) if only_models else (operator_graphs(), usual_graphs())
         functions = collected(machine, operators, itertools.chain(usual, graphs))
         path = output / f"infuse-{machine.name}.so"
-        make_prebuilt(functions, machine, path, progress)
+        make_prebuilt(functions, machine, path, progress, toolchain)
     terminal.say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
