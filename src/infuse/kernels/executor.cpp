@@ -8,8 +8,8 @@
 
 #define INFUSE_POOL_APART
 #include "arena.h"
-#include "blocks.h"
 #include "failure.h"
+#include "frame.hpp"
 #include "program_reader.hpp"
 #include "program_terms.hpp"
 #include "threads.hpp"
@@ -31,20 +31,6 @@ bool too_large(const Program* p, const List& sizes, const long* d) {
 }  // namespace
 
 // ---- running -----------------------------------------------------------------------------------
-
-/** What a context keeps of one of the programs of a model. */
-struct Frame {
-  const ProgramPart* q;
-  bool planned;
-  int turn;
-  long *key, *offsets, *bytes;
-  Block arena;
-  Block *late, *left, *own;
-  const char** results;
-  Slot* slots;
-  const void* const* in;
-  void* const* out;
-};
 
 struct Run {
   const Program* p;
@@ -93,7 +79,7 @@ long scripted(Run* m, const Script& script, Slot* s) {
         if (!s[step.a].i) at = int(step.b) - 1;
         break;
       case DO_END: return long(step.a);
-      case DO_CALL: s[step.a].i = m->p->called[step.b](*m->pool, s + step.c); break;
+      case DO_CALL: s[step.a].i = m->p->called[step.b]->call(*m->pool, s + step.c); break;
       case DO_BODY: {
         const int failed = run_part(m, int(step.a), &s[step.b].p, nullptr);
         if (failed) return failed;
@@ -148,14 +134,17 @@ int fail(Run* m, int failure, const char* where) {
   return failure;
 }
 
-/** The arena's bytes for these sizes; negative when memory runs out. */
+/** The arena's bytes for these sizes; negative when memory runs out, or a buffer does not fit. */
 long place(Run* m, Frame* f) {
   const ProgramPart* q = f->q;
+  for (int i = 0; i < q->buffers; ++i) f->bytes[i] = value_of(m, q->buffer_terms[i]);
   if (q->total >= 0) {
-    for (int i = 0; i < q->buffers; ++i) f->offsets[i] = q->offsets[i];
+    for (int i = 0; i < q->buffers; ++i) {
+      f->offsets[i] = q->offsets[i];
+      if (f->bytes[i] < 0 || f->bytes[i] > q->total - q->offsets[i]) return -1;
+    }
     return q->total;
   }
-  for (int i = 0; i < q->buffers; ++i) f->bytes[i] = value_of(m, q->buffer_terms[i]);
   const ArenaItems items = {f->bytes, q->first, q->last, q->buffers};
   void* work = malloc(size_t(arena_scratch(q->buffers)));
   if (!work) return -1;
@@ -230,31 +219,6 @@ int run_part(Run* m, int number, const void* const* in, void* const* out) {
   return failed;
 }
 
-template <class T> T* zeros(long count) {
-  return (T*)calloc(size_t(count) + 1, sizeof(T));
-}
-
-bool open_frame(const Program* p, const ProgramPart* q, Frame* f) {
-  f->q = q;
-  f->key = zeros<long>(p->symbols);
-  f->offsets = zeros<long>(q->buffers), f->bytes = zeros<long>(q->buffers);
-  f->late = zeros<Block>(q->late_blocks), f->left = zeros<Block>(q->left_blocks);
-  f->own = zeros<Block>(2L * q->outputs);
-  f->results = zeros<const char*>(q->outputs);
-  f->slots = zeros<Slot>(q->most_slots);
-  return f->key && f->offsets && f->bytes && f->late && f->left && f->own && f->results && f->slots;
-}
-
-void close_frame(Frame* f) {
-  memory_close(f->arena.own);
-  if (f->late) close_blocks(f->late, f->q->late_blocks);
-  if (f->left) close_blocks(f->left, f->q->left_blocks);
-  if (f->own) close_blocks(f->own, 2 * f->q->outputs);
-  void* const lists[] = {f->key, f->offsets, f->bytes,          f->late,
-                         f->left, f->own,    (void*)f->results, f->slots};
-  for (void* each : lists) free(each);
-}
-
 }  // namespace
 
 }  // namespace infuse
@@ -274,6 +238,17 @@ INFUSE_API long infuse_functions(const char** names, long room) {
 INFUSE_API void* infuse_program_load(const void* content, int64_t bytes, const void* weights,
                                      int64_t weight_bytes, char* why, int64_t room) {
   return load_program((const char*)content, bytes, weights, weight_bytes, why, long(room));
+}
+
+/** What callers have to agree with: how many symbols, inputs and outputs it has, and the rank of each
+ * output. Stores `room` numbers of them at most, and returns how many there are. */
+INFUSE_API int64_t infuse_program_counts(void* program, int64_t* counts, int64_t room) {
+  const Program* p = (const Program*)program;
+  const ProgramPart* q = p->part;
+  const int64_t head[] = {p->input_symbols, q->inputs, q->outputs};
+  for (int64_t i = 0; i < 3 + q->outputs && i < room; ++i)
+    counts[i] = i < 3 ? head[i] : q->output[i - 3].sizes.count;
+  return 3 + q->outputs;
 }
 
 INFUSE_API void infuse_program_close(void* program) {

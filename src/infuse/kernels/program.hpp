@@ -21,16 +21,22 @@ typedef long (*ClosedFunction)(Context&, const Slot*);
 /** A function of n elements; `found_zero` is told of integers that are divided by zero. */
 typedef void (*ElementFunction)(void* out, const void* const* in, long n, bool* found_zero);
 
+/** `slots`: a letter for each slot that it takes: t a tensor, i a whole number, f a double, l a list
+ * of whole numbers, o a size that it finds, and for elementwise work w and the bytes of an element
+ * that this gives. */
 struct NamedFunction {
   const char* name;
   ClosedFunction call;
+  const char* slots;
 };
 /** `vector`: the same of one vector, where all that it takes and gives are floats and masks
- * (`VectorFunction`); null otherwise. */
+ * (`VectorFunction`); null otherwise. `widths`: bytes of what it takes, and last of what it gives, a
+ * digit each. */
 struct NamedElement {
   const char* name;
   ElementFunction call;
   void (*vector)();
+  const char* widths;
 };
 
 /** All functions of a library, sorted by name. */
@@ -47,6 +53,7 @@ constexpr int NOT_THERE = -1;      // the number of an argument that is not ther
 constexpr int REPEATED = -2;       // the column stride of what all columns share
 constexpr int MOST_OPERANDS = 8;   // of a function of elements
 constexpr int MOST_VECTORS = 32;   // registers of work that is done a vector at a time
+constexpr int MOST_REGISTERS = 512;  // of any work: they lie on the stack
 
 /** How rows move along an axis: ((row / below) % size) · stride, each the number of a slot. */
 struct RowCode {

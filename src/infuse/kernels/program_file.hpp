@@ -13,6 +13,7 @@ enum TermKind {
 
 constexpr int64_t MAGIC = 0x5250455355464e49, VERSION = 1;
 constexpr int MOST_DEPTH = 64;
+constexpr int MOST_PARTS = 1 << 12;  // bodies may lie within each other, and each takes stack
 
 // ---- what a program consists of ----------------------------------------------------------------
 
@@ -91,7 +92,7 @@ struct Program {
   const Term* term;
   const WorkCode* work;
   const Script* script;
-  const ClosedFunction* called;  // functions by number
+  const NamedFunction* const* called;  // functions by number
   const ProgramPart* part;
 };
 

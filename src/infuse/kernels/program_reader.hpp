@@ -1,5 +1,6 @@
 // Reads programs that are data, and checks that everything in them lies within its limits.
 #pragma once
+#include "program_checks.hpp"
 #include "script_reader.hpp"
 
 namespace infuse {
@@ -46,12 +47,13 @@ inline PlaceCode read_place(Reader& r, int arguments) {
 }
 
 /** The function of an instruction; none for the number NOT_THERE. */
-inline void read_element(Reader& r, const NamedElement* const* elements, int least,
-                         Instruction* each) {
+inline const NamedElement* read_element(Reader& r, const NamedElement* const* elements, int least,
+                                        Instruction* each) {
   const int number = r.number(least, r.p->elements);
-  if (number < 0 || r.wrong) return;
+  if (number < 0 || r.wrong) return nullptr;
   each->function = elements[number]->call;
   each->vector = elements[number]->vector;
+  return elements[number];
 }
 
 /** Whether elementwise work can be done a vector at a time: floats and masks alone, and no more
@@ -117,6 +119,7 @@ inline bool read_simple(const WorkCode& code, SimpleCode* simple) {
 
 inline void read_work(Reader& r, WorkCode* code, const NamedElement* const* elements) {
   const List widths = r.list(1, 9);
+  if (widths.count > MOST_REGISTERS) r.fail("elementwise work has too many registers");
   code->registers = widths.count;
   code->widths = widths.items;
   code->result = r.number(NOT_THERE, widths.count);
@@ -137,21 +140,24 @@ inline void read_work(Reader& r, WorkCode* code, const NamedElement* const* elem
     Instruction& each = list[i];
     each.kind = r.number(LOAD, PUT + 1);
     each.target = r.number(0, widths.count);
+    const NamedElement* element = nullptr;
     if (each.kind == LOAD) {
       each.argument = r.flag();
       each.place = read_place(r, code->arguments);
     } else if (each.kind == SPLAT) {
       each.argument = r.number(0, code->arguments);
     } else if (each.kind == APPLY) {
-      read_element(r, elements, 0, &each);
+      element = read_element(r, elements, 0, &each);
       const List operands = r.list(0, widths.count);
       each.operand_count = operands.count;
       each.operands = operands.items;
       if (operands.count > MOST_OPERANDS) r.fail("a function of elements has too many operands");
     } else {
-      read_element(r, elements, NOT_THERE, &each);
+      element = read_element(r, elements, NOT_THERE, &each);
       each.place = read_place(r, code->arguments);
     }
+    if (!r.wrong && !fits_element(*code, each, element))
+      r.fail("elements have other sizes than their function's");
   }
   code->instructions = list;
   code->in_vectors = !r.wrong && fits_vectors(*code);
@@ -175,14 +181,14 @@ inline Site read_site(Reader& r) {
   return site;
 }
 
-inline Call read_call(Reader& r, const ClosedFunction* functions) {
+inline Call read_call(Reader& r) {
   Program* p = r.p;
   Call call = {};
   const bool is_script = r.flag();
   const int number = r.number(0, is_script ? p->scripts : p->functions);
   if (!r.wrong && is_script) call.script = p->script + number;
-  if (!r.wrong && !is_script) call.function = functions[number];
-  call.slot_count = r.number(0, 1 << 24);
+  if (!r.wrong && !is_script) call.function = p->called[number]->call;
+  call.slot_count = r.number(0, 1 << 20);
   if (call.script && call.slot_count < call.script->slots) r.fail("a script has too few slots");
   if (call.slot_count > r.part->most_slots) r.part->most_slots = call.slot_count;
   call.fill_count = r.count();
@@ -215,13 +221,14 @@ inline Call read_call(Reader& r, const ClosedFunction* functions) {
     }
   }
   call.fills = fills;
+  if (!r.wrong && !is_script) check_call(r, call, p->called[number]->slots);
   return call;
 }
 
-inline const Call* read_calls(Reader& r, const ClosedFunction* functions, int* count) {
+inline const Call* read_calls(Reader& r, int* count) {
   *count = r.count();
   Call* calls = r.make<Call>(*count);
-  for (int i = 0; i < *count && !r.wrong; ++i) calls[i] = read_call(r, functions);
+  for (int i = 0; i < *count && !r.wrong; ++i) calls[i] = read_call(r);
   return calls;
 }
 
@@ -254,7 +261,7 @@ inline void read_interface(Reader& r) {
   q->check = checks;
 }
 
-inline void read_memory(Reader& r, const ClosedFunction* functions) {
+inline void read_memory(Reader& r) {
   const Program* p = r.p;
   ProgramPart* q = r.part;
   const int count = r.count();
@@ -283,17 +290,17 @@ inline void read_memory(Reader& r, const ClosedFunction* functions) {
     int* orders = r.make<int>(r.wrong ? 1 : long(q->attempts) * count);
     for (int k = 0; k < q->attempts && !r.wrong; ++k) {
       const List order = r.list(0, count);
-      if (order.count != count) r.fail("an order of buffers is broken");
+      if (!r.wrong && !is_permutation(order, count)) r.fail("an order of buffers is broken");
       for (int i = 0; i < count && !r.wrong; ++i) orders[long(k) * count + i] = order.items[i];
     }
     q->orders = orders;
   }
-  q->late_blocks = r.number(0, 1 << 20);
-  q->left_blocks = r.number(0, 1 << 20);
-  q->scratch = read_calls(r, functions, &q->scratch_count);
+  q->late_blocks = r.number(0, p->word_count + 1);
+  q->left_blocks = r.number(0, p->word_count + 1);
+  q->scratch = read_calls(r, &q->scratch_count);
 }
 
-inline void read_steps(Reader& r, const ClosedFunction* functions) {
+inline void read_steps(Reader& r) {
   const Program* p = r.p;
   ProgramPart* q = r.part;
   q->steps = r.count();
@@ -312,8 +319,8 @@ inline void read_steps(Reader& r, const ClosedFunction* functions) {
       rooms[i].estimated = r.flag();
     }
     step.rooms = rooms;
-    step.scratch = read_calls(r, functions, &step.scratch_count);
-    step.call = read_call(r, functions);
+    step.scratch = read_calls(r, &step.scratch_count);
+    step.call = read_call(r);
   }
   q->step = steps;
 }
@@ -323,13 +330,14 @@ inline void read_program(Reader& r) {
   p->input_symbols = r.number(0, 1 << 20);
   p->symbols = r.number(p->input_symbols, 1 << 20);
   p->functions = r.count();
-  ClosedFunction* functions = r.make<ClosedFunction>(p->functions);
+  const NamedFunction** functions = r.make<const NamedFunction*>(p->functions);
   for (int i = 0; i < p->functions && !r.wrong; ++i) {
     const char* name = r.text();
     const NamedFunction* entry = found(FUNCTIONS, FUNCTION_COUNT, name);
-    if (entry) functions[i] = entry->call;
+    if (entry) functions[i] = entry;
     else r.name = name, r.fail("this library has no function");
   }
+  p->called = functions;
   p->elements = r.count();
   const NamedElement** elements = r.make<const NamedElement*>(p->elements);
   for (int i = 0; i < p->elements && !r.wrong; ++i) {
@@ -343,15 +351,15 @@ inline void read_program(Reader& r) {
   WorkCode* works = r.make<WorkCode>(p->works);
   for (int i = 0; i < p->works && !r.wrong; ++i) read_work(r, works + i, elements);
   p->work = works;
-  read_scripts(r, functions);
-  p->parts = r.number(1, 1 << 20);
+  read_scripts(r);
+  p->parts = r.number(1, MOST_PARTS);
   ProgramPart* parts = r.make<ProgramPart>(r.wrong ? 1 : p->parts);
   p->part = parts;
   for (int i = 0; i < p->parts && !r.wrong; ++i) {
     r.part = parts + i;
     read_interface(r);
-    read_memory(r, functions);
-    read_steps(r, functions);
+    read_memory(r);
+    read_steps(r);
   }
   if (!r.wrong) check_scripts(r);
 }

@@ -24,8 +24,8 @@ inline long evaluated(const Term& term, const long* d) {
     switch (kind) {
       case ADD: c = long((unsigned long)a + (unsigned long)b); break;
       case MUL: c = long((unsigned long)a * (unsigned long)b); break;
-      case DIV: c = floor_div(a, b); break;
-      case MOD: c = floor_mod(a, b); break;
+      case DIV: c = b == -1 ? long(0 - (unsigned long)a) : floor_div(a, b); break;
+      case MOD: c = b == -1 ? 0 : floor_mod(a, b); break;
       case MAX: c = max_long(a, b); break;
       case MIN: c = min_long(a, b); break;
       case BROADCAST: c = broadcast_size(a, b); break;

@@ -4,12 +4,10 @@
 
 namespace infuse {
 
-inline void read_scripts(Reader& r, const ClosedFunction* functions) {
+inline void read_scripts(Reader& r) {
   Program* p = r.p;
   p->scripts = r.count();
   Script* scripts = r.make<Script>(p->scripts);
-  ClosedFunction* table = r.make<ClosedFunction>(p->functions);
-  for (int i = 0; i < p->functions && !r.wrong; ++i) table[i] = functions[i];
   for (int k = 0; k < p->scripts && !r.wrong; ++k) {
     scripts[k].slots = r.number(1, 1 << 20);
     scripts[k].count = r.count();
@@ -21,7 +19,6 @@ inline void read_scripts(Reader& r, const ClosedFunction* functions) {
     scripts[k].steps = steps;
   }
   p->script = scripts;
-  p->called = table;
 }
 
 /** Whether the numbers of a script's instruction are slots, places and things that are there. */
@@ -33,8 +30,12 @@ inline bool is_sound(const Program* p, const Script& script, const ScriptStep& s
     case DO_JUMP: return within(step.a, script.count);
     case DO_UNLESS: return slot(step.a) && within(step.b, script.count);
     case DO_END: return within(step.a, 16);
-    case DO_CALL: return slot(step.a) && within(step.b, p->functions) && slot(step.c);
-    case DO_BODY: return within(step.a, p->parts) && step.a > 0 && slot(step.b);
+    case DO_CALL:
+      return slot(step.a) && within(step.b, p->functions) && slot(step.c) &&
+             step.c + int64_t(strlen(p->called[step.b]->slots)) <= script.slots;
+    case DO_BODY:
+      return within(step.a, p->parts) && step.a > 0 && slot(step.b) &&
+             step.b + p->part[step.a].inputs <= script.slots;
     case DO_RESULT:
       return slot(step.a) && within(step.b, p->parts) && within(step.c, p->part[step.b].outputs);
     case DO_BLOCK:

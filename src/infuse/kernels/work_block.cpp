@@ -8,13 +8,17 @@ namespace infuse {
 
 namespace {
 
+/** Quotients and remainders of what is not negative; 0 where a program divides by nothing. */
+inline long quotient(long a, long b) { return b > 0 ? a / b : 0; }
+inline long remainder(long a, long b) { return b > 0 ? a % b : 0; }
+
 /** Elements before those of a row. */
 inline long offset(const PlaceCode& place, const Slot* a, long row) {
   long at = 0;
   for (int i = 0; i < place.row_count; ++i) {
     const RowCode& step = place.rows[i];
-    long index = step.below == NOT_THERE ? row : row / a[step.below].i;
-    if (step.size != NOT_THERE) index %= a[step.size].i;
+    long index = step.below == NOT_THERE ? row : quotient(row, a[step.below].i);
+    if (step.size != NOT_THERE) index = remainder(index, a[step.size].i);
     at += step.stride == NOT_THERE ? index : index * a[step.stride].i;
   }
   return at;
@@ -54,21 +58,21 @@ inline void gather(void* to, const void* from, long step, int bytes, long n) {
 /** Makes row and column of a kernel those of the result; false where they are outside of it. */
 bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
   const long columns = a[code.columns].i;
-  long pixel = *col / columns, block = *row, result = 0, steps = 1, count = 1;
-  *col %= columns;
+  long pixel = quotient(*col, columns), block = *row, result = 0, steps = 1, count = 1;
+  *col = remainder(*col, columns);
   for (int i = 0; i < code.axis_count; ++i) {
     steps *= code.axes[i].step;
     count *= a[code.axes[i].count].i;
   }
-  result = block / count;
-  block %= count;
+  result = quotient(block, count);
+  block = remainder(block, count);
   for (int i = 0; i < code.axis_count; ++i) {
     const BlockAxisCode& axis = code.axes[i];
     steps /= axis.step;
-    count /= a[axis.count].i;
-    const long at = block / count * axis.step + pixel / steps - axis.cut, size = a[axis.size].i;
+    count = quotient(count, a[axis.count].i);
+    const long at = quotient(block, count) * axis.step + pixel / steps - axis.cut, size = a[axis.size].i;
     if (at < 0 || at >= size) return false;
-    block %= count;
+    block = remainder(block, count);
     pixel %= steps;
     result = result * size + at;
   }
@@ -145,7 +149,8 @@ void work_block(const WorkCall& work, long row, long col, int n, const void* han
   const long stride = (n * 8L + 63) / 64 * 64;
   char* room = (char*)__builtin_alloca_with_align(size_t(code.registers * stride + 64), 512);
   const void** registers = (const void**)__builtin_alloca(sizeof(void*) * size_t(code.registers + 1));
-  registers[0] = handed;
+  for (int k = 0; k < code.registers; ++k) registers[k] = room + k * stride;
+  if (handed) registers[0] = handed;
   for (int k = 0; k < code.count; ++k) {
     const Instruction& each = code.instructions[k];
     char* own = room + each.target * stride;

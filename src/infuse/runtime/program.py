@@ -32,6 +32,7 @@ _INTERFACE: Final[dict[str, tuple[Any, list[Any]]]] = {
         [_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64],
     ),
     "infuse_program_close": (None, [_POINTER]),
+    "infuse_program_counts": (ctypes.c_int64, [_POINTER, _POINTER, ctypes.c_int64]),
     "infuse_program_open": (_POINTER, [_POINTER, ctypes.c_int]),
     "infuse_program_shapes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     **CONTEXTS,
@@ -141,7 +142,24 @@ class ProgramLibrary(Library):
             )
         closer = weakref.finalize(self, self._functions.infuse_program_close, self._program)
         closer.atexit = False
+        self._check_interface(folder)
         self.run = self._functions.infuse_run
+
+    def _check_interface(self, folder: Path) -> None:
+        """CompiledModelError where the program has other inputs and outputs than it is said to."""
+        outputs, symbols = self.metadata["outputs"], self.metadata["symbols"]
+        said = [len(symbols), len(self.metadata["inputs"]), len(outputs)]
+        said += [len(output["shape"]) for output in outputs]
+        counts = (ctypes.c_int64 * len(said))()
+        own = self._functions.infuse_program_counts(
+            self._program, ctypes.addressof(counts), len(said)
+        )
+        if own != len(said) or list(counts) != said:
+            raise CompiledModelError(
+                "the program has other inputs and outputs than its description",
+                where=str(folder / PROGRAM),
+                hint="compile the model again",
+            )
 
     def open(self, threads: int) -> int:
         handle = self._functions.infuse_program_open(self._program, threads)

@@ -51,6 +51,11 @@ class HostFunction:
         """The headers of a file with it."""
         return {*_HEADERS, *self.headers}
 
+    def slots(self) -> str:
+        """The kinds of its slots (kernels/program.hpp)."""
+        kinds = {"text": "", "double": "f", "pointer": "t"}
+        return "".join(kinds.get(each.kind, "i") for each in self.operands)
+
     def unit(self, linkage: str) -> str:
         """What calls it with slots."""
         slots = itertools.count()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -12,7 +13,7 @@ from infuse.lowering.statements import Statement
 from infuse.targets import KERNELS
 from infuse.targets.cpu.closed.hosted import HostFunction
 from infuse.targets.cpu.closed.parts import ClosedCall, InterpretedMap, InterpretedWork
-from infuse.targets.cpu.closed.work import ElementFunction
+from infuse.targets.cpu.closed.work import ElementFunction, element_bytes
 from infuse.targets.cpu.emit.functions import headers_of
 from infuse.targets.cpu.emit.language import Cpp
 from infuse.targets.cpu.emit.shared_files import APART, shared_by, shared_files
@@ -85,9 +86,17 @@ def closed_files(
     return {
         **texts,
         **shared_files(shared),
-        "table.cpp": _table(sorted(functions), {n: elements[n] for n in sorted(elements)}, facts),
+        "table.cpp": _table(
+            {name: _kinds(functions[name]) for name in sorted(functions)},
+            {name: elements[name] for name in sorted(elements)},
+            facts,
+        ),
         **{name: (KERNELS / name).read_text("utf-8") for name in _EXECUTOR},
     }
+
+
+def _kinds(function: ClosedCall | HostFunction) -> str:
+    return function.slots() if isinstance(function, HostFunction) else slot_kinds(function)
 
 
 def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -160,6 +169,21 @@ def slot_texts(call: ClosedCall) -> Iterator[str]:
                 yield f"(long){next(slots)}.i"
 
 
+def slot_kinds(call: ClosedCall) -> str:
+    """The kinds of its slots (kernels/program.hpp)."""
+    body = "\n".join(CLOSED.body_of(call.function))
+    results = {name: type for type, name in re.findall(r"Interpreted<(\w+)> \w+{(\w+)}", body)}
+    kinds = {"tensor": "t", "number": "f", "list": "l", "found size": "o"}
+    letters = []
+    for parameter, text in zip(call.function.parameters, slot_texts(call), strict=True):
+        if parameter.kind == "work":
+            result = results.get(parameter.name, "void")
+            letters.append(f"w{0 if result == 'void' else element_bytes(result)}")
+        else:
+            letters.append(kinds.get(parameter.kind, "i") * len(re.findall(r"a\[\d+\]", text)))
+    return "".join(letters)
+
+
 def _slots() -> Iterator[str]:
     number = 0
     while True:
@@ -216,22 +240,27 @@ def _vector(function: ElementFunction, name: str) -> list[str]:
     ]
 
 
-def _table(functions: Sequence[str], elements: Mapping[str, ElementFunction], facts: str) -> str:
-    """A file with the table of all functions, by which a program finds them."""
+def _table(
+    functions: Mapping[str, str], elements: Mapping[str, ElementFunction], facts: str
+) -> str:
+    """A file with the table of all functions and the kinds of their slots, by which a program finds
+    them.
+    """
     vectors = {n: f"{n}_vector" for n, f in elements.items() if has_vector(f)}
     lines = ['#include "program.hpp"', '#include "simd.hpp"', "", "using namespace infuse;", ""]
     lines += [f"{_LINKAGE} long {n}(Context&, const Slot*);" for n in functions]
     lines += [f"{_LINKAGE} void {n}(void*, const void* const*, long, bool*);" for n in elements]
     lines += [f"{_LINKAGE} vf {n}(vf, vf, vf);" for n in vectors.values()]
     lines += ["", "namespace infuse {", "", "extern const NamedFunction FUNCTIONS[] = {"]
-    lines += [f'    {{"{n}", {n}}},' for n in functions]
-    lines += ['    {"", nullptr}};', f"extern const long FUNCTION_COUNT = {len(functions)};"]
+    lines += [f'    {{"{n}", {n}, "{kinds}"}},' for n, kinds in functions.items()]
+    lines += ['    {"", nullptr, ""}};', f"extern const long FUNCTION_COUNT = {len(functions)};"]
     lines.append("extern const NamedElement ELEMENTS[] = {")
     cast = "(void (*)())"
-    for name in elements:
+    for name, function in elements.items():
+        widths = "".join(str(element_bytes(t)) for t in (*function.takes, function.gives))
         vector = f"{cast}{vectors[name]}" if name in vectors else "nullptr"
-        lines.append(f'    {{"{name}", {name}, {vector}}},')
-    lines.append('    {"", nullptr, nullptr}};')
+        lines.append(f'    {{"{name}", {name}, {vector}, "{widths}"}},')
+    lines.append('    {"", nullptr, nullptr, ""}};')
     lines.append(f"extern const long ELEMENT_COUNT = {len(elements)};")
     lines.append(f"extern const char* const LIBRARY_FACTS = {json.dumps(facts)};")
     return "\n".join([*lines, "", "}  // namespace infuse", ""])
