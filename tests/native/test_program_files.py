@@ -20,6 +20,7 @@ from infuse.options import CompileOptions
 from infuse.runtime.folder import METADATA, PROGRAM, digest
 from infuse.runtime.program import FOLDER_VARIABLE, prebuilt_libraries
 from infuse.targets import Target
+from tests.support.hostile_programs import mutated
 
 NEVER = CompileOptions(compile="never", threads=1)
 pytestmark = pytest.mark.row("X1")
@@ -104,32 +105,37 @@ def test_mutated_programs_are_refused_or_load(folder: Path) -> None:
     content, chance = (folder / PROGRAM).read_bytes(), random.Random(2)
     library = prebuilt_libraries()[0].functions
     weights, why = np.zeros(1 << 16, np.uint8), ctypes.create_string_buffer(512)
-    loaded = 0
+    loaded, reasons = 0, set[bytes]()
     for _ in range(20_000):
         changed = mutated(content, chance)
         place = weights.ctypes.data, weights.nbytes
         program = library.infuse_program_load(changed, len(changed), *place, why, len(why))
         assert bool(program) != bool(why.value)
         loaded += bool(program)
+        reasons.add(why.value)
         library.infuse_program_close(program)
     assert 0 < loaded < 10_000
+    assert reasons >= {
+        b"a call has other arguments than its function",
+        b"a call has too few slots",
+        b"a tensor lies nowhere",
+        b"an order of buffers is broken",
+        b"an output lies elsewhere",
+    }, reasons
 
 
-def mutated(content: bytes, chance: random.Random) -> bytes:
-    """Words and bits changed, the end cut off, or words that stand twice."""
-    changed = bytearray(content)
-    for _ in range(chance.choice((1, 1, 2, 5))):
-        at, kind = 8 * chance.randrange(1, len(changed) // 8 + 1) - 8, chance.random()
-        if kind < 0.6:
-            word = chance.choice((-1, 0, 1, chance.randrange(300), 1 << 31, 1 << 62))
-            changed[at : at + 8] = word.to_bytes(8, "little", signed=True)
-        elif kind < 0.8:
-            changed[at + chance.randrange(8)] ^= 1 << chance.randrange(8)
-        elif kind < 0.9 and at >= 16:
-            del changed[at:]
-        else:
-            changed[at:at] = changed[: chance.randrange(64)]
-    return bytes(changed)
+@pytest.mark.parametrize(
+    ("side", "entry"),
+    [("symbols", "m"), ("inputs", None), ("outputs", None)],
+)
+def test_a_program_has_the_interface_of_its_description(
+    folder: Path, side: str, entry: str | None
+) -> None:
+    metadata = json.loads((folder / METADATA).read_text())
+    metadata[side].append(entry or {**metadata[side][0], "name": "another"})
+    (folder / METADATA).write_text(json.dumps(metadata))
+    with pytest.raises(CompiledModelError, match="other inputs and outputs than its description"):
+        infuse.load_compiled(folder)
 
 
 def test_a_program_of_other_kernels_is_refused(folder: Path) -> None:

@@ -82,6 +82,21 @@ inline void check_call(Reader& r, const Call& call, const char* slots) {
   free(filled);
 }
 
+/** Fails where a call that comes before any memory is there has to do with tensors. */
+inline void check_without_tensors(Reader& r, const Call& call) {
+  bool has_any = call.script;
+  for (int i = 0; i < call.fill_count; ++i)
+    has_any |= call.fills[i].kind == TENSOR || call.fills[i].kind == EITHER;
+  if (has_any) r.fail("a number of bytes depends on a tensor");
+}
+
+/** Fails where an output is not in memory of the caller, which bodies have none of, or of the
+ * program's own. */
+inline void check_output(Reader& r, int number, int base) {
+  const bool is_own = r.part->output[number].owned, is_body = r.part != r.p->part;
+  if (base == IN_OWN ? !is_own : is_own || is_body) r.fail("an output lies elsewhere");
+}
+
 /** Whether an order has every buffer once. */
 inline bool is_permutation(const List& order, int count) {
   char* seen = (char*)calloc(size_t(count) + 1, 1);

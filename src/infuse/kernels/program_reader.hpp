@@ -175,6 +175,7 @@ inline Site read_site(Reader& r) {
                             q->buffers, q->late_blocks, q->left_blocks};
   const int64_t number = r.next();
   if (number < 0 || number >= limits[site.base]) r.fail("a tensor lies nowhere");
+  else if (site.base == IN_OUTPUT || site.base == IN_OWN) check_output(r, int(number), site.base);
   site.number = long(number);
   site.offset = r.number(NOT_THERE, p->terms);
   site.bytes = r.number(1, 17);
@@ -298,6 +299,7 @@ inline void read_memory(Reader& r) {
   q->late_blocks = r.number(0, p->word_count + 1);
   q->left_blocks = r.number(0, p->word_count + 1);
   q->scratch = read_calls(r, &q->scratch_count);
+  for (int i = 0; i < q->scratch_count && !r.wrong; ++i) check_without_tensors(r, q->scratch[i]);
 }
 
 inline void read_steps(Reader& r) {
