@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import textwrap
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ from tests.native.test_program_files import network
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = "aarch64" if architecture() == "aarch64" else "x86-64"
+INPUT = np.linspace(-1, 1, 96, dtype=np.float32).reshape(3, 4, 8)
+LEAST = {"numpy", "ml_dtypes", "platformdirs"}
+"""What loading and running compiled folders needs."""
 pytestmark = pytest.mark.row("X1")
 
 
@@ -92,23 +96,50 @@ def test_a_portable_library_is_the_same_to_the_byte(
     assert again.read_bytes() == library.read_bytes()
 
 
-def test_an_installed_wheel_runs_models_without_a_compiler(wheel: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def installed(wheel: Path, tmp_path: Path) -> Path:
+    """A folder with the packages of the wheel, a model and its inputs."""
     install(wheel, tmp_path / "installed")
-    link([d for d in dependencies("infuse") if d.name != "infuse"], tmp_path / "needed")
-    paths = [tmp_path / "installed", tmp_path / "needed"]
-    x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(3, 4, 8)
     infuse.save(network(), tmp_path / "model.onnx")
-    np.savez(tmp_path / "inputs.npz", x=x)
+    np.savez(tmp_path / "inputs.npz", x=INPUT)
+    return tmp_path
+
+
+def agrees(results: Path) -> None:
+    with np.load(results) as arrays:
+        expected = evaluate(network(), {"x": INPUT})["d"]
+        np.testing.assert_allclose(arrays["d"], expected, rtol=2e-6, strict=True)
+
+
+def test_an_installed_wheel_runs_models_without_a_compiler(installed: Path) -> None:
+    link([d for d in dependencies("infuse") if d.name != "infuse"], installed / "needed")
+    paths = [installed / "installed", installed / "needed"]
     command = ["-m", "infuse", "run", "model.onnx", "--inputs", "inputs.npz", "-o", "out.npz"]
-    done = run_installed([*command, "--compile", "never"], paths, tmp_path)
+    done = run_installed([*command, "--compile", "never"], paths, installed)
     assert done.returncode == 0, done.stderr + done.stdout
-    expected = evaluate(network(), {"x": x})["d"]
-    with np.load(tmp_path / "out.npz") as results:
-        np.testing.assert_allclose(results["d"], expected, rtol=2e-6, strict=True)
-    refused = run_installed(command, paths, tmp_path)
+    agrees(installed / "out.npz")
+    refused = run_installed(command, paths, installed)
     assert refused.returncode
     assert "no C++ compiler was found" in refused.stderr
-    assert "--compile never" in refused.stderr or 'compile="never"' in refused.stderr
+    assert 'compile="never"' in refused.stderr
+
+
+def test_compiled_folders_need_little(
+    installed: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFUSE_PREBUILT", str(library.parent))
+    options = infuse.CompileOptions(compile="never", target=BASELINE, threads=1)
+    infuse.compile(network(), options, output=installed / "model").close()
+    link([d for d in dependencies("infuse") if d.name in LEAST], installed / "needed")
+    script = """
+        import numpy, infuse
+        with infuse.load_compiled("model") as model:
+            numpy.savez("out.npz", **model.run(dict(numpy.load("inputs.npz"))))
+    """
+    paths = [installed / "installed", installed / "needed"]
+    done = run_installed(["-c", textwrap.dedent(script)], paths, installed)
+    assert done.returncode == 0, done.stderr
+    agrees(installed / "out.npz")
 
 
 @pytest.mark.parametrize(
