@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -99,6 +99,9 @@ _WINDOWS: Final = (
 )
 """Sides and steps of the windows of convolutions, and whether each channel has one of its own."""
 _SIDES: Final = (56, 14, 7)
+_TILED: Final = tuple(w for w in _WINDOWS if w[0] > 1 and not w[2])
+_SIDES_OF_TILED: Final = (28, 10)
+"""Windows that tiles are cut for, and sides of images by which other tiles are chosen."""
 _CHANNELS: Final = (32, 192)
 
 
@@ -108,7 +111,11 @@ def block_graphs() -> Iterator[Graph]:
         yield from _first_layers(name, activation)
         for side in _SIDES:
             for channels in _CHANNELS:
+                yield from _window_blocks(name, activation, side, channels)
                 yield from _image_blocks(name, activation, side, channels)
+        for side, channels in itertools.product(_SIDES_OF_TILED, _CHANNELS):
+            yield from _window_blocks(name, activation, side, channels, _TILED)
+        yield from _gated_blocks(name, activation)
         yield from _row_blocks(name, activation)
     yield from _poolings()
     yield from _attentions()
@@ -121,8 +128,14 @@ def _first_layers(name: str, activation: Build) -> Iterator[Graph]:
         yield block.end(block.conv(inner, 32))
 
 
-def _image_blocks(name: str, activation: Build, side: int, channels: int) -> Iterator[Graph]:
-    for kernel, stride, depthwise in _WINDOWS:
+def _window_blocks(
+    name: str,
+    activation: Build,
+    side: int,
+    channels: int,
+    windows: Sequence[tuple[int, int, bool]] = _WINDOWS,
+) -> Iterator[Graph]:
+    for kernel, stride, depthwise in windows:
         for ending in ("plain", "added", "added before"):
             block = Block(f"{kernel}_{stride}_{ending}_{name}", (1, 16, side, side))
             inner = block.conv(block.input, channels)
@@ -136,6 +149,9 @@ def _image_blocks(name: str, activation: Build, side: int, channels: int) -> Ite
             else:
                 made = activation(block, made)
             yield block.end(block.conv(made, 16))
+
+
+def _image_blocks(name: str, activation: Build, side: int, channels: int) -> Iterator[Graph]:
     block = Block(f"separable_{name}", (1, 16, side, side))
     wide = activation(block, block.conv(block.input, channels))
     moved = activation(block, block.conv(wide, channels, 3, 1, channels))
@@ -145,11 +161,19 @@ def _image_blocks(name: str, activation: Build, side: int, channels: int) -> Ite
     moved = activation(block, block.conv(inner, channels, 3, 1, channels))
     back = block.conv(moved, channels)
     yield block.end(block.conv(block.add("Add", back, inner), 16), block.conv(back, 8))
-    block = Block(f"gated_{name}", (1, channels, side, side))
-    moved = activation(block, block.conv(block.input, channels, 3, 1, channels))
-    pooled = block.add("GlobalAveragePool", moved)
-    gate = block.add("Sigmoid", block.conv(activation(block, block.conv(pooled, 8)), channels))
-    yield block.end(block.conv(block.add("Mul", moved, gate), 16))
+
+
+def _gated_blocks(name: str, activation: Build) -> Iterator[Graph]:
+    """Channels of an image times what a small network makes of their means."""
+    windows = itertools.product((3, 5), (1, 2), (False, True))
+    for (kernel, stride, widened), side in itertools.product(windows, (56, 14)):
+        channels = 192
+        block = Block(f"gated_{kernel}_{stride}_{name}", (1, channels, side, side))
+        before = activation(block, block.conv(block.input, channels)) if widened else block.input
+        moved = activation(block, block.conv(before, channels, kernel, stride, channels))
+        pooled = block.add("GlobalAveragePool", moved)
+        gate = block.add("Sigmoid", block.conv(activation(block, block.conv(pooled, 8)), channels))
+        yield block.end(block.conv(block.add("Mul", moved, gate), 16))
 
 
 def _row_blocks(name: str, activation: Build) -> Iterator[Graph]:
