@@ -1,20 +1,24 @@
 """The graphs of which the functions of a library of prebuilt kernels come."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from benchmarks.prebuilt_functions import lacking
+import infuse
 from infuse.build.collecting import collected
 from infuse.build.compile import generate
 from infuse.ir.graph import Graph
 from infuse.targets import Target
-from infuse.targets.cpu.closed.program import usual_functions
+from infuse.targets.cpu.closed.program import closed_program, usual_functions
 from infuse.testing.blocks import block_graphs
 from infuse.testing.corpus import operator_graphs
 from infuse.testing.networks import network_graphs
 from tests.support.generators.networks import random_network
 
+DIGITS = Path(__file__).resolve().parents[1] / "models" / "data" / "digits.onnx"
 TARGET = Target.resolve("x86-64-v3")
 pytestmark = pytest.mark.row("X1")
 
@@ -60,3 +64,16 @@ def test_random_networks_call_nothing_else() -> None:
         graph = random_network(seed).graph
         for threads in (1, 8):
             assert not lacking(graph, TARGET.name, threads, names), seed
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["x86-64", "aarch64"])
+def test_a_small_network_calls_nothing_else(name: str) -> None:
+    """Its layers of small images have other tiles than those of the usual sizes."""
+    target = Target.resolve(name)
+    table = collected(target, operator_graphs(), block_graphs()).sources("")["table.cpp"]
+    network = infuse.optimize(infuse.load(DIGITS))
+    for threads in (1, 2):
+        called = closed_program(*generate(network, target, threads))
+        assert {*called.functions, *called.elements} <= set(re.findall(r"\w+", table))
