@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.prebuilt_functions import lacking
 import infuse
+from benchmarks.prebuilt_functions import lacking
 from infuse.build.collecting import collected
 from infuse.build.compile import generate
 from infuse.ir.graph import Graph
