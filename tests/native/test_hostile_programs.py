@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -68,7 +69,9 @@ def sample(graph: Graph, feeds: Mapping[str, Any], folder: Path) -> Sample:
 
 
 def run_hostile(request: Request, folder: Path) -> tuple[Answer, dict[int, str]]:
-    """Run cases in a process of their own; and what AddressSanitizer said, by case."""
+    """Run cases in a process of their own; and what AddressSanitizer said, by case,
+    of those that did not take too long.
+    """
     (folder / "request").write_bytes(pickle.dumps(request))
     worker = [sys.executable, "-m", "tests.support.hostile_programs"]
     options = variables("address", folder / "log")
@@ -81,7 +84,8 @@ def run_hostile(request: Request, folder: Path) -> tuple[Answer, dict[int, str]]
         check=True,
     )
     answer = Answer(*json.loads((folder / "answer").read_text()))
-    logs = {number: folder / f"log.{process}" for number, _, process in answer.ended}
+    whole = [each for each in answer.ended if each[1] != -signal.SIGPROF]
+    logs = {number: folder / f"log.{process}" for number, _, process in whole}
     return answer, {n: log.read_text("utf-8") for n, log in logs.items() if log.exists()}
 
 
