@@ -63,7 +63,7 @@ def resnet(**fields: Any) -> dict[str, Any]:
     return model(
         "resnet50",
         version(1, labels=["stable"], share=0.75, recent=BUSY),
-        version(2, share=0.25, recent=BUSY, waiting=7),
+        version(2, share=0.25, recent=BUSY, waiting=7, tier="prebuilt"),
         version(3, "UNAVAILABLE", reason="the file is cut off"),
         **fields,
     )

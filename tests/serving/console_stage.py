@@ -40,6 +40,7 @@ def version(number: int, state: str = "READY", **fields: Any) -> dict[str, Any]:
         "pending": 0,
         "waiting": 0,
         "weights_bytes": 102_400_000 if ready else 0,
+        "tier": "compiled" if ready else "",
         "loaded_at": time.time() if ready else 0.0,
         **fields,
     }

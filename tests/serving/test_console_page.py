@@ -29,6 +29,7 @@ def test_it_shows_models_versions_and_why_one_is_missing(shown: tuple[Console, S
     console, _ = shown
     card = console.card("resnet50")
     assert "1 ready stable × 75 % 320 8.25 15.5 21.8 4.2 0 % 0 1 102 MB Label" in card
+    assert "2 ready prebuilt – 25 %" in card
     assert "3 unavailable – – – – – – – – – – –" in card
     assert "the file is cut off" in card
     assert "Traffic 1 75 % 2 25 %" in card

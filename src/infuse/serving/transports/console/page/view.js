@@ -152,7 +152,8 @@ function row(model, version) {
   return [
     h("tr", { key: version.version },
       h("th", { scope: "row" }, h("i", { class: `swatch ${versionClass(model, version.version)}` }), version.version),
-      cell(1, h("span", { class: `pill ${TONES[version.state] || ""}` }, version.state.toLowerCase()), ""),
+      cell(1, [h("span", { key: "state", class: `pill ${TONES[version.state] || ""}` }, version.state.toLowerCase()), " ",
+        version.tier === "prebuilt" && h("span", { key: "tier", class: "chip", title: "Prebuilt kernels answer: compiled code is being made, or cannot be" }, "prebuilt")], ""),
       cell(2, version.labels.length ? version.labels.map((label) => h("span", { class: "chip", key: label }, label,
         h("button", { type: "button", class: "cross", "data-action": "unlabel", "data-label": label, ...target, "aria-label": `Remove the label ${label}` }, "×"))) : "–", "labels"),
       cell(3, version.share ? percent(version.share) : "–"),
