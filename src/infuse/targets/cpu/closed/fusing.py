@@ -28,6 +28,8 @@ from infuse.targets.text.literals import literal
 
 _MOST_LEAVES: Final = 3
 _MOST_TEXT: Final = 600
+_MOST_CHAIN: Final = 24
+"""Registers from the beginning of a chain to its end."""
 _OPERAND: Final = re.compile(r"\bx(\d)\b")
 
 
@@ -48,6 +50,8 @@ class _Fuser:
         puts = [i.register for i in work.code.instructions if isinstance(i, Put)]
         self._roots = [*puts, *([] if work.code.result == NONE else [work.code.result])]
         self._trees: dict[tuple[int, int], _Tree | None] = {}
+        for register in self._made:  # in order, so that reading one never goes deep
+            self._tree(register, NONE)
 
     def fused(self) -> WorkArgument:
         """The work with as few instructions as functions allow."""
@@ -81,8 +85,8 @@ class _Fuser:
         yield from self._chains(apply)
 
     def _chains(self, apply: Apply) -> Iterator[Apply]:
-        for cut in self._made:
-            if cut < apply.register:
+        for cut in range(max(0, apply.register - _MOST_CHAIN), apply.register):
+            if cut in self._made:
                 yield from (i for i in self._instead(apply, cut) if len(i.operands) == 1)
 
     def _instead(self, apply: Apply, cut: int) -> Iterator[Apply]:
@@ -100,6 +104,8 @@ class _Fuser:
         """The expression of a register, in which `cut` and what is stored or given back are
         leaves; None where it cannot be one of vectors of floats.
         """
+        if register < cut:
+            cut = NONE
         if (register, cut) not in self._trees:
             self._trees[register, cut] = self._read(register, cut)
         return self._trees[register, cut]
