@@ -165,7 +165,7 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     form = _product_form(low, groups)
     call = _begin(low, f, groups if project is None else groups[:-1], project, form)
     last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
-    projecting = "(const float*)nullptr"
+    projecting = _no_filters(form)
     if project is not None:
         projecting = f.read(filters_of_form(low, _anchor(project), 1, True, form))
     sink = low.fusing.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
@@ -192,6 +192,11 @@ def _product_form(low: Lowering, groups: list[Group]) -> str:
         return "bf16"
     forms = {product_form(low, _point_sizes(node)) for node in points}
     return forms.pop() if len(forms) == 1 else "fp32"
+
+
+def _no_filters(form: str) -> str:
+    """A pointer to weights that are not there, of the type that float32 has."""
+    return "(const float*)nullptr" if form == "fp32" else "nullptr"
 
 
 def _point_sizes(node: Node) -> GemmSizes:
@@ -229,7 +234,7 @@ def _begin(
         depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1]
     )
     stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
-    filters = "(const float*)nullptr"
+    filters = _no_filters(form)
     if expand is not None:
         filters = f.read(filters_of_form(low, _anchor(expand), 1, True, form))
     f.include("chain.hpp")
