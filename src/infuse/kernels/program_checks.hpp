@@ -20,14 +20,15 @@ inline bool fits_element(const WorkCode& code, const Instruction& each,
   return fits;
 }
 
-/** Notes for each slot what fills it last, as `NamedFunction::slots` calls it; 'b' for bits. */
+/** Notes for each slot what fills it last, as `NamedFunction::slots` calls it; 'b' for bits,
+ * '-' for none, which are a pointer that leads nowhere, too. */
 inline void note_filled(const Program* p, const Call& call, char* filled) {
   for (int i = 0; i < call.fill_count; ++i) {
     const Fill& each = call.fills[i];
     char& kind = filled[each.slot];
     switch (each.kind) {
       case SIZE: kind = 'i'; break;
-      case BITS: kind = 'b'; break;
+      case BITS: kind = each.value ? 'b' : '-'; break;
       case ESTIMATE: kind = 'f'; break;
       case FOUND: kind = 'o'; break;
       case TENSOR:
@@ -55,9 +56,11 @@ inline bool has_tensors(const WorkCode& code, const char* filled) {
 inline bool fills_slots(const Program* p, const Call& call, const char* slots,
                         const char* filled) {
   for (int i = 0; slots[i]; ++i) {
-    const bool is_bits = filled[i] == 'b' && (slots[i] == 'i' || slots[i] == 'f');
+    const bool is_number = slots[i] == 'i' || slots[i] == 'f';
+    const bool is_bits = (filled[i] == 'b' || filled[i] == '-') && is_number;
+    const bool is_null = filled[i] == '-' && slots[i] == 't';
     const bool is_ignored = slots[i] == '0' && i && slots[i - 1] == 'w' && filled[i - 1] == 'w';
-    if (filled[i] != slots[i] && !is_bits && !is_ignored) return false;
+    if (filled[i] != slots[i] && !is_bits && !is_null && !is_ignored) return false;
   }
   for (int i = 0; i < call.fill_count; ++i) {
     const Fill& each = call.fills[i];

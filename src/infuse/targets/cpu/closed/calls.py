@@ -143,6 +143,9 @@ class CallWriter:
         return fills, slot
 
     def _fills(self, parameter: Parameter, argument: ClosedArgument) -> Iterator[tuple[int, ...]]:
+        if parameter.kind == "tensor" and argument == 0:  # one that is not there
+            yield _BITS, 0
+            return
         match argument:
             case Number(value):
                 yield _BITS, double_bits(float(value))
