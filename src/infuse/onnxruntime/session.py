@@ -77,7 +77,6 @@ class InferenceSession:
             self._trace.add("session_initialization", begin, time.perf_counter_ns())
         self._interface = Interface.of(self._model)
         self._input_names = [spec.name for spec in self._model.inputs]
-        self._output_names = [spec.name for spec in self._model.outputs]
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -140,7 +139,7 @@ class InferenceSession:
                     hint="run() takes arrays",
                 )
         feed = {name: value._value for name, value in input_dict_ort_values.items()}
-        names = output_names or self._output_names
+        names = output_names or [spec.name for spec in self._model.outputs]
         return self._interface.values(names, self.run(names, feed, run_options))
 
     def run_with_ortvaluevector(
@@ -238,9 +237,7 @@ class InferenceSession:
         providers: Sequence[Provider] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Keep the CPU's provider, and warn where another one is asked for. A RuntimeError for a
-        name that no provider has.
-        """
+        """Warn of other providers than the CPU's. A RuntimeError for a name that none has."""
         check_providers(providers, provider_options, is_strict=True)
 
     def disable_fallback(self) -> None:

@@ -51,9 +51,13 @@ class Upgrade:
             self._sample = twin, [_copied(tensor) for tensor in outputs]
             self._sampled.set()
 
+    def cancel(self) -> None:
+        """Have it end, without waiting for that."""
+        self._task.cancel()
+
     async def close(self) -> None:
         """End it, wherever it is."""
-        self._task.cancel()
+        self.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
 

@@ -121,6 +121,8 @@ class ServedVersion:
         UnavailableError(`why`).
         """
         self.state, self.reason = "UNAVAILABLE", why
+        if self._upgrade is not None:
+            self._upgrade.cancel()
         if self._batcher is not None:
             self._batcher.close(why)
 
@@ -189,9 +191,11 @@ class ServedVersion:
         before, self._execution, self.signature = self._execution, execution, signature
         assert before is not None
         assert before.batcher is not None
-        await before.batcher.drained()
-        before.batcher.close("it was replaced")
-        await before.close()
+        try:
+            await before.batcher.drained()
+        finally:  # also where the version is unloaded meanwhile
+            before.batcher.close("it was replaced")
+            await before.close()
 
     def _stays(self, why: str) -> None:
         self.notes.append(f"prebuilt kernels stay: {why}")

@@ -235,7 +235,7 @@ class _Hoisting:
                 whole = tuple(size for size in sizes if size is not None)
                 yield Constant("long*", name, self._add("l", ListArgument(whole), "list"))
             else:
-                yield replace(statement, lists=((name, self._all(elements)),))
+                yield replace(statement, lists=((name, tuple(map(self.expression, elements))),))
 
     def _known(self, expression: Expression) -> Dim | None:
         """The size that an expression is, where it is one that the call is given."""
@@ -254,9 +254,6 @@ class _Hoisting:
 
     def _named(self, pairs: Sequence[tuple[str, Expression]]) -> tuple[tuple[str, Expression], ...]:
         return tuple((name, self.argument(_filled(name, value))) for name, value in pairs)
-
-    def _all(self, expressions: Sequence[Expression]) -> tuple[Any, ...]:
-        return tuple(map(self.expression, expressions))
 
     def _statement(self, statement: Statement) -> Statement:
         match statement:
@@ -321,7 +318,7 @@ class _Hoisting:
             if len(whole) == len(sizes):
                 names.append(self._add("l", ListArgument(whole), "list"))
             else:
-                before.append(Arrays(((name, self._all(elements)),)))
+                before.append(Arrays(((name, tuple(map(self.expression, elements))),)))
                 names.append(name)
         ends = self.text(s.source), self.text(s.target)
         rank = f"int({self._size(max(1, s.rank))})"
