@@ -404,11 +404,14 @@ def test_sessions_and_served_models_have_the_options_of_compiling() -> None:
     assert compile_fields(infuse.SessionOptions()).keys() == every - {"target", "threads", "prefix"}
     served = compile_options(ModelConfig())
     assert served.keys() == every - {"target", "threads", "prefix", "data"}
-    assert infuse.CompileOptions.flat(**served) == infuse.CompileOptions()
+    later = {"compile": "background"}
+    assert infuse.CompileOptions.flat(**served) == infuse.CompileOptions(**later)
+    assert compile_fields(infuse.SessionOptions())["compile"] == "background"
     written = b'{"precision": "auto", "max_difference": 0.5, "tune": true, "weights": "small"}'
     config = msgspec.json.decode(written, type=ModelConfig)
     options = infuse.CompileOptions.flat(**compile_options(config))
-    assert options == infuse.CompileOptions(precision=infuse.Auto(0.5), tune=True, weights="small")
+    auto = infuse.Auto(0.5)
+    assert options == infuse.CompileOptions(precision=auto, tune=True, weights="small", **later)
     for wrong in (b'{"precision": "fp8"}', b'{"max_difference": -1}', b'{"target": "native"}'):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(wrong, type=ModelConfig)
