@@ -11,7 +11,6 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import Final
 
 from infuse.build.background import ANSWER, GRAPH, MODEL, OPTIONS
 from infuse.build.build import copy_files
@@ -22,8 +21,7 @@ from infuse.ops.core.inference import infer_graph
 from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.places import cache_root
-
-_NICENESS: Final = 10
+from infuse.runtime.swapping import NICENESS
 
 
 def compiled(folder: Path) -> Path:
@@ -46,7 +44,7 @@ def compiled(folder: Path) -> Path:
 
 def main(folder: Path) -> int:
     """Answer what lies in `folder`."""
-    os.nice(_NICENESS)
+    os.nice(NICENESS)
     try:
         answer = {"folder": str(compiled(folder))}
     except InfuseError as error:

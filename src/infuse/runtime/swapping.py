@@ -17,6 +17,8 @@ from infuse.runtime.interface import Model, Runner
 from infuse.runtime.session import unpack
 from infuse.runtime.shapes import TensorSpec
 
+NICENESS: Final = 10
+"""That of what compiles while a model answers."""
 _MOST_UNEQUAL: Final = 0.01
 """Of integers, such as indices of largest elements, so many may differ where floats did."""
 _ROUNDED: Final = 2  # bytes; integers of so many may be rounded numbers, which differ by 1

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from infuse.errors import ToolchainError
 from infuse.runtime.build_keys import key_of
@@ -20,11 +20,8 @@ from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.declared import Declared
 from infuse.serving.engine.signature import Checker
 from infuse.serving.workers.budget import build_limit_of
-from infuse.serving.workers.build import NICENESS, Signature, build
+from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.build_cache import BuildCache
-
-_BEHIND: Final = 10
-"""The niceness of a compiler beside a version that answers already."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Builder:
 
     async def compiled(self) -> Signature:
         """Compiled code, made while others go first."""
-        return await self._form("wait", niceness=_BEHIND)
+        return await self._form("wait", behind=True)
 
     def may_change(self, signature: Signature) -> bool:
         """Whether a version that begins with this form is to change to compiled code."""
@@ -78,7 +75,7 @@ class Builder:
     async def _find(self, when: str) -> Signature | None:
         return await asyncio.to_thread(BuildCache(self.cache).find, await self._key(when))
 
-    async def _form(self, when: str, niceness: int = NICENESS) -> Signature:
+    async def _form(self, when: str, *, behind: bool = False) -> Signature:
         before = None if self._is_compiled else await self._find(when)
         if before is not None:
             return before
@@ -90,7 +87,7 @@ class Builder:
             seconds=self.workers.build_seconds,
             memory=build_limit_of(self.workers.build_memory_mb),
             options=options,
-            niceness=niceness,
+            behind=behind,
         )
         if not self._is_compiled:
             await asyncio.to_thread(BuildCache(self.cache).keep, await self._key(when), made)

@@ -28,6 +28,7 @@ from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.interface import Model
 from infuse.runtime.shapes import TensorSpec
+from infuse.runtime.swapping import NICENESS, SwappingModel
 from infuse.serving.messages import JsonObject
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
@@ -39,7 +40,6 @@ _MOST_TEXT: Final = 1 << 24
 _OUT: Final = re.compile(
     r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc"
 )  # a C++ compiler's words
-NICENESS: Final = 5
 _FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 
 
@@ -117,11 +117,11 @@ async def build(
     compiled: bool,
     seconds: float,
     memory: int | None = None,
-    niceness: int = NICENESS,
+    behind: bool = False,
 ) -> Signature:
     """Compile a model file (or open a compiled folder), and describe it. `options` are those of
     `infuse.compile`, by name (`CompileOptions.flat`); compile="background" makes the form that is
-    there first.
+    there first. `behind`: a version answers already, and goes first.
 
     What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the
     process, and each that it starts, may have of its own (None: no limit); files that are only
@@ -134,7 +134,7 @@ async def build(
         "options": dict(options),
         "compiled": compiled,
         "memory": memory,
-        "niceness": niceness,
+        "niceness": NICENESS if behind else 5,
     }
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
@@ -290,7 +290,6 @@ def made(order: Order) -> Answer:
     import infuse
     from infuse.options import CompileOptions
     from infuse.runtime.hosted import HostedModel
-    from infuse.runtime.swapping import SwappingModel
 
     model: Model
     if order["compiled"]:
