@@ -32,6 +32,7 @@ BOUND = 1e-3
 def measure(path: Path, threads: int) -> dict[str, Any]:
     """Times of calls before, during and after the change, in milliseconds, and wrong answers."""
     import infuse
+    from infuse.runtime.swapping import difference
 
     graph = infuse.optimize(infuse.load(path))
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +49,8 @@ def measure(path: Path, threads: int) -> dict[str, Any]:
                 start = time.perf_counter()
                 results = model.run(arrays)
                 end = time.perf_counter()
-                calls.append((start - begin, end - start, _is_wrong(first, results)))
+                wrong = any(difference(first[name], results[name], BOUND) for name in first)
+                calls.append((start - begin, end - start, wrong))
 
         callers = [threading.Thread(target=call) for _ in range(CALLERS)]
         for caller in callers:
@@ -76,15 +78,6 @@ def measure(path: Path, threads: int) -> dict[str, Any]:
 
 def _quantiles(times: list[float]) -> dict[str, float]:
     return {f"p{q}": float(np.percentile(times, q)) * 1e3 if times else 0.0 for q in (50, 99)}
-
-
-def _is_wrong(first: dict[str, Any], results: dict[str, Any]) -> bool:
-    pairs = [(np.asarray(first[name]), np.asarray(results[name])) for name in first]
-    return any(
-        not np.all(np.abs(a - b) <= BOUND * np.abs(a).max(initial=0))
-        for a, b in pairs
-        if a.dtype.kind == "f"
-    )
 
 
 def show(results: dict[str, dict[str, Any]]) -> Table:

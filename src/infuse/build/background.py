@@ -113,6 +113,7 @@ class BackgroundCompilation:
             if compiled is not None:
                 self._swap(compiled)
         self._is_done = True
+        del self._job  # this lives as long as the model, which needs no graph with its weights
 
     def _is_possible(self) -> bool:
         """Whether the model is of use, and a compiler is installed. ToolchainError where the one

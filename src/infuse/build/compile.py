@@ -201,13 +201,16 @@ class Compilation:
                 hint='choose which: compile="never", or compile="wait"',
             )
         if self.options.auto is not None and self.options.auto.timer is not None:
-            return replace(self, options=replace(self.options, compile="wait")).model()
-        first = self.first_form()
+            return self._compiled_form()
+        first = self._first_form()
         if first.tier == COMPILED:
             return first
         return compiled_later(first, Job(lambda: self.graph, self.options, compile_graph))
 
-    def first_form(self) -> Model:
+    def _compiled_form(self) -> Model:
+        return replace(self, options=replace(self.options, compile="wait")).model()
+
+    def _first_form(self) -> Model:
         """The model as prebuilt kernels run it, or, where they do not, as compiled code does."""
         refused: UnsupportedOperatorError | None = None
         try:
@@ -216,7 +219,7 @@ class Compilation:
         except UnsupportedOperatorError as error:
             refused = error
         try:
-            return replace(self, options=replace(self.options, compile="wait")).model()
+            return self._compiled_form()
         except ToolchainError as error:
             raise refused or error from None
 

@@ -63,11 +63,15 @@ def make_prebuilt(
         made.replace(output)
 
 
+def _own() -> list[Prebuilt]:
+    """The libraries here that were made of these kernels."""
+    own = stamp()
+    return [library for library in prebuilt_libraries() if library.facts.stamp == own]
+
+
 def fitting_library(target: str) -> Prebuilt | None:
     """The library for a target: the best one here for `native`; None without one."""
-    own = stamp()
-    libraries = [library for library in prebuilt_libraries() if library.facts.stamp == own]
-    return next((each for each in libraries if target in ("native", each.facts.target)), None)
+    return next((each for each in _own() if target in ("native", each.facts.target)), None)
 
 
 def prebuilt_for(target: str) -> Prebuilt:
@@ -75,7 +79,7 @@ def prebuilt_for(target: str) -> Prebuilt:
     library = fitting_library(target)
     if library is not None:
         return library
-    others = ", ".join(each.facts.target for each in prebuilt_libraries())
+    others = ", ".join(each.facts.target for each in _own())
     raise OptionError(
         f"there is no library of prebuilt kernels for the target {target!r} in "
         f"{prebuilt_folder()}" + (f", only for {others}" if others else ""),
