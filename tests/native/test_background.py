@@ -1,10 +1,12 @@
 """Models that answer from prebuilt kernels until another process has compiled them."""
 
+import gc
 import os
 import stat
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -139,6 +141,22 @@ def test_it_changes_only_after_a_call_to_compare_with() -> None:
 
 
 @pytest.mark.usefixtures("prebuilt")
+def test_after_the_change_nothing_holds_the_graph() -> None:
+    graph = parse(NET)
+    reference = weakref.ref(graph)
+    with compile_graph(graph, OPTIONS) as model:
+        del graph
+        model.run(feeds_of(2))
+        until(lambda: model.tier == COMPILED)
+
+        def is_freed() -> bool:
+            gc.collect()
+            return reference() is None
+
+        until(is_freed)
+
+
+@pytest.mark.usefixtures("prebuilt")
 def test_random_numbers_are_not_compared() -> None:
     with swapping(DRAWING) as model:
         model.run({"x": np.zeros(100, np.float32)})
@@ -162,7 +180,7 @@ def test_another_answer_of_compiled_code_is_told_and_not_used(
     assert "the output y differs by" in message
 
 
-def _compiler(folder: Path, text: str) -> str:
+def compiler(folder: Path, text: str) -> str:
     """A compiler that answers questions about itself, and does `text` in place of compiling."""
     path = folder / "g++"
     path.write_text(
@@ -185,7 +203,7 @@ def _compiler(folder: Path, text: str) -> str:
 def test_a_compiler_that_fails_is_a_warning(
     does: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", _compiler(tmp_path, does))
+    monkeypatch.setenv("CXX", compiler(tmp_path, does))
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr(background, "_MOST_SECONDS", 8.0 if "sleep" in does else 600.0)
     with warnings.catch_warnings(record=True) as caught:
@@ -273,7 +291,7 @@ def test_closing_ends_the_compiler(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(background.tempfile, "tempdir", None)
-    monkeypatch.setenv("CXX", _compiler(tmp_path, "sleep 600"))
+    monkeypatch.setenv("CXX", compiler(tmp_path, "sleep 600"))
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "empty"))
     model = swapping()
     until(lambda: bool(children()))

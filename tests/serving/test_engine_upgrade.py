@@ -17,6 +17,7 @@ from infuse.serving.engine import upgrade
 from infuse.serving.engine.engine import Engine
 from infuse.targets import Target
 from tests.caches import new_cache
+from tests.native.test_background import compiler
 from tests.native.test_prebuilt import functions_of
 from tests.serving import models
 from tests.serving.engine_stage import loaded, served
@@ -115,16 +116,6 @@ def test_an_option_pins_what_runs(when: str, expected: str, tmp_path: Path) -> N
     served(tmp_path, work)
 
 
-def failing_compiler(folder: Path) -> str:
-    path = folder / "g++"
-    path.write_text(
-        '#!/bin/sh\ncase " $* " in *" -c "*|*" -shared "*) echo no licence >&2; exit 3;; esac\n'
-        'exec /usr/bin/env g++ "$@"\n'
-    )
-    path.chmod(0o755)
-    return str(path)
-
-
 def in_trouble(tmp_path: Path, what: str, before: Callable[[], Any] = lambda: None) -> None:
     """Serve a version that stays with prebuilt kernels, and says why."""
     write(tmp_path / "models", "add", models.adder(1))
@@ -145,7 +136,7 @@ def test_prebuilt_kernels_stay_where_the_compiler_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("CXX", failing_compiler(tmp_path / "bin"))
+    monkeypatch.setenv("CXX", compiler(tmp_path / "bin", "echo no licence >&2; exit 3"))
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "empty"))
     in_trouble(tmp_path, "no licence")
 
@@ -159,9 +150,8 @@ def test_prebuilt_kernels_stay_where_compiled_code_answers_otherwise(
 
 def test_unloading_ends_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
-    path = Path(failing_compiler(tmp_path / "bin"))
-    path.write_text(path.read_text().replace("echo no licence >&2; exit 3", "exec sleep 600"))
-    monkeypatch.setenv("CXX", str(path))
+    path = compiler(tmp_path / "bin", "exec sleep 600")
+    monkeypatch.setenv("CXX", path)
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "empty"))
     write(tmp_path / "models", "add", models.adder(1))
 
@@ -172,7 +162,7 @@ def test_unloading_ends_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 variables, command = ((each / name).read_bytes() for name in ("environ", "cmdline"))
             except OSError:
                 continue
-            if str(path).encode() in variables and b"infuse.serving.workers.build" in command:
+            if path.encode() in variables and b"infuse.serving.workers.build" in command:
                 found.append(each.name)
         return [each for each in found if int(each) != os.getpid()]
 
