@@ -3,12 +3,12 @@ that this machine need not be.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from infuse import dtypes
+from infuse.immutable import replace
 from infuse.ir.graph import Graph
 from infuse.lowering.elementwise import Applied, Elementwise, Place, RowStep, Store
 from infuse.lowering.epilogue import Epilogue

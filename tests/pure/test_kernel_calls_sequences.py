@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from infuse import immutable
 from infuse.lowering.expressions import Aggregate, Calculated
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
@@ -63,7 +64,7 @@ def test_a_place_that_is_written_elsewhere_is_seen(monkeypatch: pytest.MonkeyPat
     write = FunctionWriter.write
 
     def behind(f: FunctionWriter, tensor: Tensor) -> str:
-        return write(f, replace(tensor, offset=tensor.offset + 1))
+        return write(f, immutable.replace(tensor, offset=tensor.offset + 1))
 
     monkeypatch.setattr(FunctionWriter, "write", behind)
     with pytest.raises(KernelError, match=r"arg_extreme .* leaves its operands: byte .* it writes"):

@@ -3,7 +3,6 @@ compiler.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from onnx.backend.test.loader import load_model_tests
 from infuse import dtypes, load, optimize
 from infuse.build.compile import generate
 from infuse.errors import InfuseError, UnsupportedOperatorError
+from infuse.immutable import replace
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.types import TensorType

@@ -13,6 +13,7 @@ from functools import reduce
 from types import SimpleNamespace
 from typing import Any, Final
 
+from infuse import immutable
 from infuse.ir.graph import Array
 from infuse.lowering import statements as cpp
 from infuse.lowering.expressions import (
@@ -197,7 +198,7 @@ class Scope:
     def _variable(self, type: str, value: Expression) -> Any:
         """What changes; a struct whose fields are set one by one has no value yet."""
         if isinstance(value, Aggregate):
-            return self._struct(replace(value, type=value.type or type))
+            return self._struct(immutable.replace(value, type=value.type or type))
         return self.value(value) if value else SimpleNamespace()
 
     def _assign(self, place: Expression, value: Any) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from infuse.immutable import replace
 from infuse.ir.graph import Array, Node
 from infuse.lowering.kernel_table import kernels_of
 from infuse.lowering.program import Step

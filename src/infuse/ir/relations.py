@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 
 
-@dataclass(frozen=True)
-class Relation:
+class Relation(Immutable):
     """`a kind b`, where kind is one of ==, <=, < and ~: equal, or one of them 1."""
 
     kind: str

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from infuse.immutable import Immutable
 from infuse.ir.dims import Dim
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class BlockAxis:
+class BlockAxis(Immutable):
     """`count` blocks of `step` pixels along one axis of `size` pixels, of which the first block
     begins `cut` pixels before the first one.
     """
@@ -31,8 +30,7 @@ class BlockAxis:
         return self.cut == 0 and self.count * self.step == self.size
 
 
-@dataclass(frozen=True)
-class BlockRows:
+class BlockRows(Immutable):
     """A kernel's rows are the blocks of images, one after another; its columns the `columns`
     channels of the first pixel of a block, then those of the next one, and so on. Pixels outside of
     the image are no part of the result.

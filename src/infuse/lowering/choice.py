@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse.errors import ShapeError
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.lowering.costs import costs_of
@@ -33,8 +34,7 @@ Times = Mapping[str, float]
 """Seconds of candidates by name."""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Immutable):
     """What a choice depends on beside processor, threads and precision: a kernel family, sizes,
     candidates.
     """

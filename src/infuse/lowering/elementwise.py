@@ -5,16 +5,15 @@ results go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 from infuse.lowering.blocks import BlockRows
 from infuse.ops.core.formula import Term, divides
 
 
-@dataclass(frozen=True)
-class RowStep:
+class RowStep(Immutable):
     """How rows move along one axis of a tensor: ((row / below) % size) · stride.
 
     Sizes are numbers, by which compilers divide faster, or names. `size`: None for the outermost
@@ -26,8 +25,7 @@ class RowStep:
     stride: str
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Immutable):
     """Where the elements of a tensor lie, by row and column.
 
     `pointer`: the name of one to the first element. `column`: how far the next column is, the name
@@ -44,32 +42,28 @@ Source = int | str
 """A definition before, by number, or a name that the function around has: what a kernel made."""
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(Immutable):
     """A formula of what its leaves stand for."""
 
     term: Term
     leaves: Mapping[int, Source]
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Immutable):
     """A number that is the same everywhere, by the name that the function has for it."""
 
     name: str
     value: float
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(Immutable):
     """What is stored, and where."""
 
     source: Source
     place: Place
 
 
-@dataclass(frozen=True)
-class Elementwise:
+class Elementwise(Immutable, dict=True):
     """Definitions in order, some of which are stored.
 
     `result`: what is returned; None where nothing is. `makes_part`: other calls make the rest of

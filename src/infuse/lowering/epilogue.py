@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import replace
 from infuse.ir.graph import Value
 from infuse.lowering.elementwise import (
     Applied,

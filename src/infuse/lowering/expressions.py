@@ -5,18 +5,17 @@ work, and what is made of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 from infuse.ir.dims import Dim, Expr
 
 KernelSizes = tuple[Any, ...]
 """A class of named fields: sizes, truth values, or such sizes again."""
 
 
-@dataclass(frozen=True)
-class Aggregate:
+class Aggregate(Immutable):
     """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
     empty.
     """
@@ -31,8 +30,7 @@ def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()
     return Aggregate(tuple(("", value) for value in values), type, template)
 
 
-@dataclass(frozen=True)
-class Calculated:
+class Calculated(Immutable):
     """What a target makes of other expressions, which stand in `text` where braces do; `meaning`
     makes the same of what they stand for.
     """
@@ -42,22 +40,19 @@ class Calculated:
     meaning: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Immutable):
     """A size that stands in the body itself."""
 
     size: Dim
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Immutable):
     """A size that may be too large to be computed exactly, as a float64."""
 
     size: Dim
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Immutable):
     """An operator on expressions, in the order in which they stand beside it: one of `OPERATORS`
     (which binds closer is printed so), or "!" before one.
     """
@@ -66,15 +61,13 @@ class Operation:
     operands: tuple[Expression, ...]
 
 
-@dataclass(frozen=True)
-class Grouped:
+class Grouped(Immutable):
     """An expression in parentheses that its operators may not need."""
 
     inner: Expression
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Immutable):
     """One of two expressions, by a condition."""
 
     condition: Expression
@@ -82,39 +75,34 @@ class Chosen:
     otherwise: Expression
 
 
-@dataclass(frozen=True)
-class FieldOf:
+class FieldOf(Immutable):
     """A field of what a name stands for."""
 
     name: Expression
     field: str
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(Immutable):
     """The element of a list, or of what a pointer leads to, of this number."""
 
     array: Expression
     index: Expression | int
 
 
-@dataclass(frozen=True)
-class Pointed:
+class Pointed(Immutable):
     """What lies where an expression points."""
 
     name: Expression
 
 
-@dataclass(frozen=True)
-class Converted:
+class Converted(Immutable):
     """A number as one of this type."""
 
     dtype: DType
     value: Expression
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(Immutable):
     """What a function that has a meaning of its own gives for these arguments."""
 
     function: str
@@ -122,31 +110,27 @@ class Invocation:
     template: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class BodyOutput:
+class BodyOutput(Immutable):
     """Where an output of the last run of a body lies, by the numbers of both."""
 
     body: int
     number: int
 
 
-@dataclass(frozen=True)
-class BlockOf:
+class BlockOf(Immutable):
     """A tensor that a body leaves behind, by the numbers of a program and of its blocks."""
 
     program: int
     number: int
 
 
-@dataclass(frozen=True)
-class SizeOf:
+class SizeOf(Immutable):
     """A size of the model that a step finds, by symbol."""
 
     symbol: str
 
 
-@dataclass(frozen=True)
-class PointerTo:
+class PointerTo(Immutable):
     """A pointer as one to elements of this type; to bytes where there is none."""
 
     pointer: Expression
@@ -154,20 +138,17 @@ class PointerTo:
     is_written: bool = False
 
 
-@dataclass(frozen=True)
-class AddressOf:
+class AddressOf(Immutable):
     """A pointer to what an expression stands for."""
 
     inner: Expression
 
 
-@dataclass(frozen=True)
-class Nothing:
+class Nothing(Immutable):
     """A pointer that leads nowhere."""
 
 
-@dataclass(frozen=True)
-class AsSize:
+class AsSize(Immutable):
     """A number as a size."""
 
     value: Expression

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable, replace
 from infuse.ir.graph import Node, Value
 from infuse.targets import Machine
 
@@ -18,8 +19,7 @@ _Lower = TypeVar("_Lower", bound=Lower)
 _Resolve = TypeVar("_Resolve", bound=Callable[..., None])
 
 
-@dataclass(frozen=True)
-class ProducerFusion:
+class ProducerFusion(Immutable):
     """Steps that compute what an operator reads, too. `choose`: the groups, in order, that the
     kernel of a group's anchor can compute itself and gains by it (lowering, group, producers).
     """
@@ -42,8 +42,7 @@ def _always(node: Node) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class KernelFamily:
+class KernelFamily(Immutable):
     """How code generation computes an operator.
 
     `epilogue`: the type of the elements that its kernel hands to a sink, where it ends in one.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from infuse.immutable import Immutable, field, replace
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.lowering.program import Program
@@ -21,8 +21,7 @@ from infuse.ops.core.feeds import default_size
 ALIGN = 64
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Immutable):
     """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known
     at run time only. `orders`: the numbers of the buffers as they are placed, the first for usual
     sizes.

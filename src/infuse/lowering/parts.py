@@ -4,8 +4,7 @@ pixels side by side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from infuse.immutable import Immutable, replace
 from infuse.ir.types import Shape
 from infuse.lowering.blocks import BlockAxis, BlockRows
 from infuse.lowering.elementwise import Elementwise
@@ -13,8 +12,7 @@ from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.tensors import Tensor, channels_last
 
 
-@dataclass(frozen=True)
-class Pixels:
+class Pixels(Immutable):
     """Of every spatial axis of a result (N, C, …) `counts` pixels from `first` on, `steps` apart.
 
     The rows of the kernel are these pixels, its columns the channels.
@@ -47,8 +45,7 @@ class Pixels:
         return replace(work, makes_part=True)
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Immutable):
     """A result (N, C, …) in `counts` blocks of `steps` pixels, of which the first ones begin `cut`
     pixels before the first pixel.
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
@@ -23,8 +23,7 @@ _MULTIPLIED: Final = (dtypes.float32, dtypes.int8, dtypes.uint8)
 """Elements of which there are kernels for convolutions whose results are parts of an image."""
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Immutable):
     """`count` pixels of one axis from `first` on, a stride apart, and the window of each.
 
     `taps`: the numbers of the kernel that meet it, in the order of the inputs that they meet, which

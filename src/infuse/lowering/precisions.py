@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from infuse.errors import OptionError
+from infuse.immutable import Immutable, field
 from infuse.ir.graph import Node
 from infuse.lowering.kernel_table import kernels_of
 from infuse.options import AUTO, PRECISIONS
@@ -16,8 +16,7 @@ MIXED: Final = "mixed"
 """The precision of a model whose layers have several."""
 
 
-@dataclass(frozen=True)
-class LayerPrecisions:
+class LayerPrecisions(Immutable):
     """A precision for every layer: `default`, but for those in `layers`, by the serial number of
     their node.
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.dtypes import DType, by_numpy
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
@@ -27,15 +28,13 @@ from infuse.lowering.weights import Weights
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class SizeResult:
+class SizeResult(Immutable):
     """An argument: the place of a size that the function finds out."""
 
     symbol: str
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Immutable):
     """An argument: a number of a formula."""
 
     value: float
@@ -45,8 +44,7 @@ class Number:
 Argument = Tensor | Dim | KernelSizes | SizeResult | Number
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Immutable):
     """A parameter of a function: what it is, and by which name the body has it.
 
     `kind`: "tensor" (a pointer to its first element), "size", "sizes" (of a kernel), "number" (of a

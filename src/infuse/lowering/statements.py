@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from infuse.immutable import Immutable
 from infuse.lowering.elementwise import Elementwise
 from infuse.lowering.expressions import Expression
 
 
-@dataclass(frozen=True)
-class Scratch:
+class Scratch(Immutable):
     """Scratch memory for each worker: a function that tells its bytes, declared in a header."""
 
     function: str
@@ -18,12 +16,10 @@ class Scratch:
     template: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(Immutable):
     """A part of a function's body."""
 
 
-@dataclass(frozen=True)
 class KernelCall(Statement):
     """A call of a kernel with these arguments, after the context where it takes one.
 
@@ -40,7 +36,6 @@ class KernelCall(Statement):
     """The name of the number that it gives, where that is read."""
 
 
-@dataclass(frozen=True)
 class Arrays(Statement):
     """Lists of whole numbers, by name."""
 
@@ -48,7 +43,6 @@ class Arrays(Statement):
     constant: bool = True
 
 
-@dataclass(frozen=True)
 class Struct(Statement):
     """Parameters of a kernel under a name; the fields in the order of their declaration."""
 
@@ -57,7 +51,6 @@ class Struct(Statement):
     fields: tuple[tuple[str, Expression], ...]
 
 
-@dataclass(frozen=True)
 class Constant(Statement):
     """A value under a name."""
 
@@ -66,7 +59,6 @@ class Constant(Statement):
     value: Expression
 
 
-@dataclass(frozen=True)
 class Room(Statement):
     """Lists of whole numbers, by name and length, that later statements fill."""
 
@@ -74,14 +66,12 @@ class Room(Statement):
     zeros: bool = False
 
 
-@dataclass(frozen=True)
 class Assign(Statement):
     """Values stored where names point, or in elements and fields."""
 
     pairs: tuple[tuple[Expression, Expression], ...]
 
 
-@dataclass(frozen=True)
 class Require(Statement):
     """The function ends with a failure unless a condition holds."""
 
@@ -89,7 +79,6 @@ class Require(Statement):
     failure: str
 
 
-@dataclass(frozen=True)
 class Variable(Statement):
     """Values of a type that change, by name."""
 
@@ -97,7 +86,6 @@ class Variable(Statement):
     values: tuple[tuple[str, Expression], ...]
 
 
-@dataclass(frozen=True)
 class Pointers(Statement):
     """Where the inputs of a body lie, in order."""
 
@@ -105,14 +93,12 @@ class Pointers(Statement):
     elements: tuple[Expression, ...]
 
 
-@dataclass(frozen=True)
 class RunBody(Statement):
     """A run of a body of control flow on the inputs `in`."""
 
     number: int
 
 
-@dataclass(frozen=True)
 class Return(Statement):
     """The function ends with a failure, well (0) or without a result where a condition holds."""
 
@@ -120,21 +106,18 @@ class Return(Statement):
     failure: str = "0"
 
 
-@dataclass(frozen=True)
 class Result(Statement):
     """What an inner function gives."""
 
     value: Expression
 
 
-@dataclass(frozen=True)
 class Scope(Statement):
     """Statements whose names nobody else sees."""
 
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
 class If(Statement):
     """Statements that run where a condition holds, and others where it does not."""
 
@@ -143,7 +126,6 @@ class If(Statement):
     otherwise: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True)
 class Repeat(Statement):
     """Statements that run for i = `first`, … as long as a condition holds."""
 
@@ -156,7 +138,6 @@ class Repeat(Statement):
     """Another name of the next i, which is stored there after each run."""
 
 
-@dataclass(frozen=True)
 class Define(Statement):
     """A function inside of the function, of parameters and of all that is named around it."""
 
@@ -169,7 +150,6 @@ class Define(Statement):
     """Whether it reads what is around it where it lies, and not a copy."""
 
 
-@dataclass(frozen=True)
 class Loader(Statement):
     """A function of row, column and lanes that loads from rows of so many elements."""
 
@@ -178,7 +158,6 @@ class Loader(Statement):
     columns: str
 
 
-@dataclass(frozen=True)
 class MapCall(Statement):
     """A call of a kernel that is given a function of its own: it runs for every place."""
 
@@ -190,7 +169,6 @@ class MapCall(Statement):
     """Operations for an element, by which the kernel divides the work among threads."""
 
 
-@dataclass(frozen=True)
 class Text(Statement):
     """What a target writes as it is."""
 
@@ -200,7 +178,6 @@ class Text(Statement):
 # -- what fusion and placement make --------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Work(Statement):
     """A function inside of the function that does elementwise work, of these parameters: `acc`,
     what a kernel made, `row`, `col`, and the `lanes` that follow.
@@ -211,7 +188,6 @@ class Work(Statement):
     work: Elementwise
 
 
-@dataclass(frozen=True)
 class MapWork(Statement):
     """Elementwise work for all rows × columns, in vectors or element by element. It fails where it
     divides integers by zero.
@@ -225,7 +201,6 @@ class MapWork(Statement):
     """Operations for an element, by which the kernel divides the work among threads."""
 
 
-@dataclass(frozen=True)
 class CopyElements(Statement):
     """Elements of so many bytes move from one view to another of the same shape."""
 
@@ -238,7 +213,6 @@ class CopyElements(Statement):
     target: str
 
 
-@dataclass(frozen=True)
 class InterleavePlanes(Statement):
     """Planes of elements of 4 bytes become neighbours: images × pixels of so many channels."""
 

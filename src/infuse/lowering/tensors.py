@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable, replace
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape, TensorType, Type
@@ -52,8 +53,7 @@ class Buffer:
         return buffer
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Immutable):
     """A view of a buffer. `shape`, `strides` (in elements) are logical; `order` names the axes from
     outermost to innermost in memory.
     """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from infuse.immutable import replace
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Inferred, same_dtype
 from infuse.ops.core.sizes import agree_shapes, require_rank

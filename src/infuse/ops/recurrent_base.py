@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -26,8 +26,7 @@ from infuse.ops.core.special import sigmoid, softplus
 DIRECTIONS: Final = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
-@dataclass(frozen=True)
-class Activation:
+class Activation(Immutable):
     """An activation function of a cell: its name in lower case, and the two numbers that some of
     them take.
     """
@@ -64,8 +63,7 @@ _ALPHA: Final = {
 _BETA: Final = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(Immutable):
     """What one direction computes with, in float64: W (gates, hidden, input), R (gates, hidden,
     hidden), biases (gates, hidden) of both, peepholes (3, hidden).
     """
@@ -281,7 +279,7 @@ class Recurrent(Op, abstract=True):
         """Go along the sequence once: fill `every` and bring `states` to the end."""
         functions = self.functions()[d]
         if self.clip is not None:
-            functions = tuple(_Clipped(**vars(f), limit=self.clip) for f in functions)
+            functions = tuple(_Clipped(f.name, f.alpha, f.beta, limit=self.clip) for f in functions)
         h, c = (s[d] for s in states)
         for i in range(int(counts.max(initial=0))):
             (live,) = np.nonzero(counts > i)
@@ -298,7 +296,6 @@ class Recurrent(Op, abstract=True):
         )
 
 
-@dataclass(frozen=True)
 class _Clipped(Activation):
     """An activation function of what lies between -limit and limit."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from infuse.errors import ShapeError
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -40,8 +40,7 @@ _CHOICES = {
 }
 
 
-@dataclass(frozen=True)
-class ResizedAxis:
+class ResizedAxis(Immutable):
     """One axis that is resampled: sizes before and after, their ratio, and the part of the input
     that is shown.
     """
@@ -59,8 +58,7 @@ class ResizedAxis:
         return self.after == self.before and self.scale == 1 and (self.begin, self.end) == (0, 1)
 
 
-@dataclass(frozen=True)
-class Sampling:
+class Sampling(Immutable):
     """How the elements of a resampled axis are computed of those before. `coordinates`: the mode of
     transformation; `cubic`: the coefficient of cubic weights; `extrapolation`: the value outside.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from infuse.immutable import Immutable
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ops.arithmetic import Add
 from infuse.ops.contraction import Gemm, MatMul
@@ -25,8 +25,7 @@ TOTAL_LIMIT = 1 << 29
 """Bytes of all weights of a graph that are put side by side: they are copied into memory."""
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Immutable):
     """x · w + b; b may be absent. `node` computes the product, `last` the sum where that is another
     node.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import Immutable
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
 
@@ -26,8 +27,7 @@ class Variable:
     elements: Array | None = None
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Immutable):
     """A tensor of the checkpoint, by its name."""
 
     name: str

@@ -5,7 +5,7 @@ taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
+from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
 from infuse.errors import ModelFileError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Array
 
 STEPS = 512
@@ -30,8 +30,7 @@ LOW = 1 << 16
 _ENCODED = 1 << 15
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(Immutable):
     """Symbols as coded: how often each of 256 is reckoned with, of TOTAL; the first state of each
     lane, how many words it has, and the words of all lanes in order.
     """
@@ -98,8 +97,7 @@ def _encoded_lanes(grid: Array, frequencies: Array) -> tuple[Array, Array, Array
     return state, (STEPS - place).astype(np.uint16), written
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Immutable):
     """Lanes `first` to `end` of a stream, and where they put their symbols [STEPS, lanes]."""
 
     stream: Stream

@@ -8,12 +8,12 @@ of 16 bits are two digits to the base 256, each of which is multiplied as bytes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable, replace
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.lowering.expand.composer import Composer, Results, expands
 from infuse.lowering.expand.quantization import per_channel
@@ -32,8 +32,7 @@ TOGETHER = 4
 """Products of bytes that machines add up at once, where they do."""
 
 
-@dataclass(frozen=True)
-class Quantized:
+class Quantized(Immutable):
     """Integers, and the scale and zero point that say what they stand for."""
 
     integers: Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from infuse import dtypes, ops
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
@@ -56,8 +56,7 @@ def matmul(make: Composer, node: Node) -> Results:
 # -- Einsum ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(Immutable):
     """A value whose axes have labels, each once."""
 
     value: Value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, product
 from math import gcd
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
@@ -19,8 +19,7 @@ from infuse.lowering.phases import WIDE, kernel_phases, leaves_gaps
 from infuse.ops.convolution import ConvTranspose
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(Immutable):
     """One spatial axis: a stride of `step` makes `step` output pixels of every window of `taps`
     inputs.
     """
@@ -67,8 +66,7 @@ class _Axis:
         )
 
 
-@dataclass(frozen=True)
-class _Phase:
+class _Phase(Immutable):
     """`count` taps of the kernel, every `every`th from `first` on, as a convolution's, which are
     `apart` in the input; and its padding.
     """
@@ -91,8 +89,7 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     return expanded(make, node, node.input(2))
 
 
-@dataclass(frozen=True)
-class Integers:
+class Integers(Immutable):
     """What products of bytes are scaled by, a number for each output channel, and the zero point of
     the image.
     """
@@ -129,8 +126,7 @@ def expanded(
     return make(full + make.reshape(bias, bias.shape[0], *(1,) * rank))
 
 
-@dataclass(frozen=True)
-class _Blocks:
+class _Blocks(Immutable):
     """A transposed convolution before anything is cut off."""
 
     make: Composer

@@ -4,8 +4,7 @@ computes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -15,8 +14,7 @@ from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import longs, new_symbol
 
 
-@dataclass(frozen=True)
-class Along:
+class Along(Immutable):
     """A tensor as lines: `outer` · `inner` of them, `size` elements each, `inner` elements
     apart.
     """

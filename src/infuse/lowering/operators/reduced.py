@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Node

@@ -4,10 +4,10 @@ copy.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
+from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node
 from infuse.ir.types import Shape
@@ -15,8 +15,7 @@ Order = tuple[int, ...]
 """The axes of a tensor, each by its number."""
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(Immutable):
     """Which axes of a node's operands and of its first result go together.
 
     Axes of one number do: what the result has at a place, it has of the places of the same index

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from infuse.errors import (
     TypeMismatchError,
     UnsupportedOperatorError,
 )
+from infuse.immutable import Immutable
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
@@ -45,8 +45,7 @@ WITHOUT_FLOPS = (
 REGISTRY: dict[tuple[str, str], type[Op]] = {}
 
 
-@dataclass(frozen=True)
-class Rounding:
+class Rounding(Immutable):
     """How far a native result may lie from the exact one: `ulp` units in the last place of the
     output type, or `abs` times the largest magnitude among the exact results, whichever is larger;
     `why` if it is not obvious. Integers must be equal but for `steps`, and for `abs` times the
@@ -62,8 +61,7 @@ class Rounding:
 EXACT = Rounding(ulp=0)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Immutable):
     """One row of the operator's generated tests: input arrays or shapes by parameter name, and
     attributes.
     """

@@ -9,10 +9,10 @@ Integers count as floats do. Moving, converting and making elements is no arithm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
@@ -35,8 +35,7 @@ class Flops(NamedTuple):
     others: Dim = 0
 
 
-@dataclass(frozen=True)
-class Shapes:
+class Shapes(Immutable):
     """Shapes and element types of one application: of operands (None: absent) and results. Sizes
     may be symbolic.
     """

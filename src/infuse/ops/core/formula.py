@@ -9,17 +9,16 @@ below.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Union
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 
 Operand = Union["Term", float, int, bool]
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(Immutable):
     """A node of a formula: function `op` of `args`, of element type `dtype`.
 
     Leaves are `input` (value: its number) and `const` (value: the Python number).

@@ -10,10 +10,10 @@ but that the first number of each is that of its row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.dims.expression import exact_divide, symbols
@@ -34,8 +34,7 @@ class Kind(Enum):
     MIXED = "mixed"
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(Immutable):
     """What one value has to do with the rows.
 
     With `Kind.ROWS`, `axis` has outer · batch · inner places, and those of row b are
@@ -93,8 +92,7 @@ def rows_of(*kinds: type[Op]) -> Callable[[_Rule], _Rule]:
     return state
 
 
-@dataclass(frozen=True)
-class RowReport:
+class RowReport(Immutable):
     """Whether each row of all outputs depends on that row of the inputs alone.
 
     Where it is not proven, `node` is the first one that prevents it (its operator and, if it has

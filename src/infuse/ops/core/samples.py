@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 from infuse.ops.core.base import Op, Rows, Sample, Samples
 from infuse.ops.core.signatures import signature
 
 
-@dataclass(frozen=True)
-class Ints:
+class Ints(Immutable):
     """A random integer input of this shape with low <= element < high."""
 
     shape: tuple[int, ...]
@@ -23,8 +22,7 @@ class Ints:
     dtype: DType = dtypes.int64
 
 
-@dataclass(frozen=True)
-class Floats:
+class Floats(Immutable):
     """A random floating input of this shape, uniform in [low, high)."""
 
     shape: tuple[int, ...]
@@ -33,8 +31,7 @@ class Floats:
     dtype: DType = dtypes.float32
 
 
-@dataclass(frozen=True)
-class Bools:
+class Bools(Immutable):
     """A random boolean input of this shape."""
 
     shape: tuple[int, ...]

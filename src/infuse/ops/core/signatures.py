@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 from infuse.errors import TypeMismatchError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Node
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Immutable):
     """Parameters of an operator: names, how many are required, whether the last takes any number,
     and which of the required ones may be absent all the same (annotated with None) since others
     follow.

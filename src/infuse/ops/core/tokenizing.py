@@ -8,7 +8,6 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -23,6 +22,7 @@ from infuse.errors import (
     OptionError,
     UnsupportedOperatorError,
 )
+from infuse.immutable import Immutable, replace
 
 Array = npt.NDArray[Any]
 
@@ -35,8 +35,7 @@ MOST_TOKENS: Final = 1 << 24
 _MOST_NUMBER: Final = (1 << 32) - 1  # the library's numbers of tokens
 
 
-@dataclass(frozen=True)
-class RowOptions:
+class RowOptions(Immutable):
     """How texts become rows of one length.
 
     `max_length`: tokens of a row, 0 for any; longer ones are cut by `truncation` from the longer,

@@ -5,12 +5,12 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from infuse.errors import TypeMismatchError
+from infuse.immutable import Immutable, replace
 from infuse.ops.core.base import Array
 from infuse.ops.domains.forest import LEAF, MODES, Forest, depth_of, picked, plain_tests
 
@@ -25,8 +25,7 @@ _INDEX: Final = np.int32  # of a node: protobuf holds no list of more
 _BLOCK: Final = 1 << 16  # nodes that are looked at together: what they need stays in the cache
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(Immutable):
     """Where the node of a number of a tree stands in the lists: for node n of tree t, where
     t * span + n - low is among the keys.
     """

@@ -4,11 +4,10 @@ com.microsoft).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -33,8 +32,7 @@ from infuse.ops.domains.microsoft_attention import SUMS
 from infuse.ops.domains.microsoft_rotary import turned
 
 
-@dataclass(frozen=True)
-class Grouped:
+class Grouped(Immutable):
     """Sizes of grouped attention's queries, and what its other operands must agree with; the checks
     raise ShapeError.
     """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Sample
@@ -33,8 +33,7 @@ _VECTORS = (0.5, -1.0, 0.25, 1.5, 0.125, -0.75, 0.3, 0.8)
 _WEIGHTS = (0.7, -0.4, 0.9, -1.1)
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Immutable):
     """The function that compares a row with a support vector."""
 
     kind: str

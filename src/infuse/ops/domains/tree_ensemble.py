@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from infuse.errors import TypeMismatchError
+from infuse.immutable import Immutable
 from infuse.ops.core.base import Array
 from infuse.ops.domains.forest import LEAF, MODES, Forest, ForestBuilder, depth_of, plain_tests
 
@@ -24,8 +24,7 @@ def modern_forest(op: str, attributes: Mapping[str, Any], dtype: Any) -> Forest:
     return nodes.forest([int(root) for root in attributes["tree_roots"]], dtype)
 
 
-@dataclass(frozen=True)
-class _Nodes:
+class _Nodes(Immutable):
     """The lists of TreeEnsemble as arrays; ends are [branch, 2], where a row goes that fails the
     test, and where one that passes it does.
     """

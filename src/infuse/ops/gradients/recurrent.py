@@ -5,9 +5,9 @@ step of the sequence.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.differentiation import gradient_of, operand, through
 from infuse.ops.core.gradient_building import GradientBuilder, Gradients
@@ -53,8 +53,7 @@ def _stacked(make: GradientBuilder, value: Value) -> Value:
     return make("Unsqueeze", value, make.ints(0))
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(Immutable):
     """What one direction computes with, gate by gate where there are several."""
 
     r: list[Value]

@@ -4,11 +4,10 @@ is the product with the transposed matrix.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import replace
 from infuse.ir.contents import known_ints
 from infuse.ir.graph import Node, constant
 from infuse.ops.core.differentiation import first, gradient_of, operand

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.lowering.program import Program
 from infuse.targets.text.frames import ProgramText
@@ -32,8 +32,7 @@ _OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
 """
 
 
-@dataclass(frozen=True)
-class Additions:
+class Additions(Immutable):
     """What a model that records its runs has besides: fields, what a run begins with, functions of
     the interface, and what ends a context.
     """
@@ -42,6 +41,9 @@ class Additions:
     begin: str = ""
     interface: str = ""
     end: str = ""
+
+
+NOTHING_ADDED = Additions()
 
 
 def read_text(program: Program) -> str:
@@ -59,7 +61,7 @@ def interface_text(
     frames: Sequence[ProgramText],
     info: Mapping[str, Any],
     language: Language,
-    added: Additions = Additions(),
+    added: Additions = NOTHING_ADDED,
 ) -> str:
     """The functions of a model of these frames, the outermost first."""
     program = frames[0].program

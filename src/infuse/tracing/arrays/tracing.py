@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 import infuse.tracing.arrays.namespace  # noqa: F401  gives arrays their operators
 from infuse.errors import OptionError, TypeMismatchError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 from infuse.tracing.arrays.array import Array, Complex, dtype_of, lifted, tracing
@@ -18,8 +18,7 @@ from infuse.tracing.importer import Importer
 from infuse.tracing.sizes import Sizes
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Immutable):
     """An input of a traced program: its element type, and its shape, in which a size is a number,
     the name of a symbol, or None for one that nothing is known of.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, TypeVar
 
@@ -12,6 +11,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer, registered
 from infuse.tracing.sizes import Sizes
@@ -45,8 +45,7 @@ def handler_of(target: str) -> Handler | None:
     return TABLE.get(target) or TABLE.get(target.rpartition(".")[0])
 
 
-@dataclass(frozen=True)
-class Complex:
+class Complex(Immutable):
     """A tensor of complex numbers: the real and the imaginary parts along one more, last axis."""
 
     parts: Value
@@ -57,8 +56,7 @@ def part_type(dtype: DType) -> DType:
     return {"complex64": dtypes.float32, "complex128": dtypes.float64}.get(dtype.name, dtype)
 
 
-@dataclass(frozen=True)
-class Meta:
+class Meta(Immutable):
     """What torch says of a result: its element type, and its sizes where they are numbers."""
 
     dtype: DType

@@ -5,7 +5,6 @@ leaves that all trees share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
+from infuse.immutable import Immutable
 from infuse.ir.graph import Array, Value
 from infuse.ir.registry import make_operator
 from infuse.tracing.importer import Importer
@@ -22,8 +22,7 @@ LESS: Final = 1
 """Modes of branches: numbers that TreeEnsemble has for them."""
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(Immutable):
     """A split of more than two intervals: numbers up to and including `bounds[i]`, and above the
     one before, go left where `left[i]`; those above all bounds where the last of `left` says so.
     """
@@ -46,8 +45,7 @@ def pieces_of_members(members: Sequence[int], members_left: bool, nan_left: bool
     return Pieces(tuple(bounds), (*left, not members_left), nan_left)
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Immutable):
     """A tree by its nodes, of which the first is the root; a leaf has no `left` (a negative number)
     and its number in `values` (a row of them, where it votes for several targets).
 

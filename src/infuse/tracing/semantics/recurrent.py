@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from infuse.immutable import Immutable
 from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 
@@ -24,8 +24,7 @@ def clipped(g: Importer, value: Value, limit: float) -> Value:
     return g("Clip", value, low, high)
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Immutable):
     """The weights of one gate: those of x, of the last result, and what there may be besides."""
 
     weights: Value
@@ -46,8 +45,7 @@ class Gate:
         return g("Add", z, self.bias)
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Immutable):
     """An LSTM: gates (the input gate may be what the forget gate leaves), projection, limits."""
 
     input: Gate | None
@@ -90,8 +88,7 @@ class Memory:
         )
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Immutable):
     """A block of TensorFlow: in the order of gates of its second form (`newer`) or its first, with
     what it adds to the forget gate, and the limit of its cell.
     """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -31,8 +31,7 @@ COMPARISONS = {
 """Whether the left side is at most the right one, and how far from it at least."""
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Immutable):
     """Query i and key j where first ≤ j - i ≤ last; None where that side has no limit."""
 
     first: Dim | None = None
@@ -66,8 +65,7 @@ class Band:
         return Band(*(None if n is None else n + by for n in (self.first, self.last)))
 
 
-@dataclass(frozen=True)
-class Banded:
+class Banded(Immutable):
     """A matrix with one number in a band and another one elsewhere."""
 
     band: Band
@@ -288,8 +286,7 @@ def _compared(node: Node) -> Band | None:
     return None
 
 
-@dataclass(frozen=True)
-class Distance:
+class Distance(Immutable):
     """`first` + j - i for query i and key j, or `first` + i - j where it is `turned`."""
 
     first: Dim

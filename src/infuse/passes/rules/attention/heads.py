@@ -5,12 +5,12 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from infuse import ops
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
@@ -24,8 +24,7 @@ MOVED_LIMIT = 1 << 26
 """Bytes of the largest weights whose columns are put in another order."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Immutable):
     """Heads (batch, heads, length, size) found as columns of a matrix: `width` of them, from
     `start` on `count`.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from infuse.immutable import Immutable
 from infuse.ir.graph import Array, Node
 from infuse.passes.rules.common import attribute, data
 from infuse.rewrite import require
@@ -14,8 +14,7 @@ from infuse.rewrite import require
 Ints = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Immutable):
     """Geometry of a convolution or pooling with its defaults written out; `pads` lists all begins,
     then all ends.
     """

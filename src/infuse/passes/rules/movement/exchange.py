@@ -5,12 +5,12 @@ order of its axes, or other rows of the same elements. Operators say which axes 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from infuse import ops
+from infuse.immutable import Immutable
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.axes import Axes, Order
@@ -64,8 +64,7 @@ def maker(value: Value, root: Node) -> Node | None:
 # -- parts -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Immutable):
     """What a Slice or a Gather reads of its first operand, along these axes."""
 
     reader: Node
@@ -157,8 +156,7 @@ def part_of_operands(reader: Node, node: Node) -> Any:
 # -- transposes ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(Immutable):
     """A value as a Transpose of something else."""
 
     source: Any

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from infuse import ops
+from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -18,8 +18,7 @@ DEEPEST = 8
 """Movement operators that are looked through."""
 
 
-@dataclass(frozen=True)
-class View:
+class View(Immutable):
     """Elements of a dense tensor: the first one's index, and for each axis its size and the step to
     the next index.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import Immutable
 from infuse.targets.cpu.closed.hosted import HostFunction
 
 LOADED: Final = (
@@ -42,8 +43,7 @@ class Script:
     """Sizes that it reads and stores, by number."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Immutable):
     """What a slot holds: a long, a double, a pointer to elements of a C type, or the first of a
     list of such.
     """

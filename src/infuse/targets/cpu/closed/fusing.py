@@ -4,13 +4,14 @@ activation with its numbers in its text, and what comes before it.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from infuse import dtypes
+from infuse.immutable import Immutable, replace
 from infuse.lowering.program import Number
 from infuse.targets.cpu.closed.parts import ClosedCall, WorkArgument
 from infuse.targets.cpu.closed.sources import element_name, has_vector
@@ -33,8 +34,7 @@ _MOST_CHAIN: Final = 24
 _OPERAND: Final = re.compile(r"\bx(\d)\b")
 
 
-@dataclass(frozen=True)
-class _Tree:
+class _Tree(Immutable):
     """An expression: text in which leaves, registers, are `x0`, `x1`, …"""
 
     text: str
@@ -60,7 +60,7 @@ class _Fuser:
             self._lower(root, kept)
         puts = [i for i in self._code.instructions if isinstance(i, Put)]
         order = sorted(kept)
-        code = replace(self._code, instructions=(*(kept[r] for r in order), *puts))
+        code = dataclasses.replace(self._code, instructions=(*(kept[r] for r in order), *puts))
         return _compact(WorkArgument(code, self._arguments))
 
     def _lower(self, register: int, kept: dict[int, Instruction]) -> None:
@@ -205,7 +205,7 @@ def _compact(work: WorkArgument) -> WorkArgument:
         blocks = argument(blocks[0]), axes
     kept: Sequence[int] = list(arguments)
     return WorkArgument(
-        replace(
+        dataclasses.replace(
             code,
             types=tuple(code.types[old] for old in sorted(used)),
             instructions=tuple(instructions),

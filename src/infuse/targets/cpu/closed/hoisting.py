@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
 from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
+from infuse.immutable import replace
 from infuse.ir.dims import Dim, Expr
 from infuse.lowering.elementwise import Elementwise, Place, RowStep, Scalar
 from infuse.lowering.expressions import (
@@ -205,14 +205,14 @@ class _Hoisting:
     def _inner(self, term: Any) -> dict[str, Any]:
         """The parts of a term that are expressions."""
         changed: dict[str, Any] = {}
-        for field in fields(term):
-            value = getattr(term, field.name)
-            if field.name == "items":
+        for name in term.__struct_fields__:
+            value = getattr(term, name)
+            if name == "items":
                 changed["items"] = self._named(value)
-            elif field.name in ("operands", "arguments"):
-                changed[field.name] = tuple(map(self.argument, value))
-            elif field.name in _EXPRESSIONS:
-                changed[field.name] = self.expression(value)
+            elif name in ("operands", "arguments"):
+                changed[name] = tuple(map(self.argument, value))
+            elif name in _EXPRESSIONS:
+                changed[name] = self.expression(value)
         return changed
 
     # -- statements --------------------------------------------------------------------------------

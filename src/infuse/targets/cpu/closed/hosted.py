@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from infuse.immutable import Immutable
 
 _HEADERS: Final = (
     "blocks.h",
@@ -19,8 +20,7 @@ _HEADERS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Immutable):
     """What a function is called with: a long, a double, a pointer to elements of a C type, or a
     text.
     """
@@ -29,8 +29,7 @@ class Operand:
     type: str
 
 
-@dataclass(frozen=True)
-class HostFunction:
+class HostFunction(Immutable):
     """A function with the kinds of what it is called with. `form`: it gives a "value", or says
     whether it can ("fails"), or is only "done".
     """

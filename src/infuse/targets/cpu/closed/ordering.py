@@ -5,9 +5,9 @@ are one function of a library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
+from infuse.immutable import replace
 from infuse.lowering.elementwise import Applied, Elementwise, Place, Scalar, Source
 from infuse.ops.core.formula import Term
 

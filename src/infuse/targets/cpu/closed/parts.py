@@ -5,8 +5,8 @@ with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from infuse.immutable import Immutable
 from infuse.ir.dims import Dim
 from infuse.lowering.expressions import Expression
 from infuse.lowering.program import Argument, Function
@@ -14,7 +14,6 @@ from infuse.lowering.statements import Statement
 from infuse.targets.cpu.closed.work import WorkCode
 
 
-@dataclass(frozen=True)
 class InterpretedWork(Statement):
     """Elementwise work of this name that is data; `result`: the C type that it gives, or void."""
 
@@ -23,7 +22,6 @@ class InterpretedWork(Statement):
     result: str
 
 
-@dataclass(frozen=True)
 class InterpretedMap(Statement):
     """Elementwise work that is data, for all rows × columns (`MapWork`)."""
 
@@ -34,23 +32,20 @@ class InterpretedMap(Statement):
     divides: bool
 
 
-@dataclass(frozen=True)
-class WorkArgument:
+class WorkArgument(Immutable):
     """An argument: what elementwise work does, and what it is called with."""
 
     code: WorkCode
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
-class ListArgument:
+class ListArgument(Immutable):
     """An argument: a list of whole numbers."""
 
     sizes: tuple[Dim, ...]
 
 
-@dataclass(frozen=True)
-class Estimated:
+class Estimated(Immutable):
     """An argument: a size that may be too large to be computed exactly, as a float64."""
 
     size: Dim
@@ -59,8 +54,7 @@ class Estimated:
 ClosedArgument = Argument | WorkArgument | ListArgument | Estimated
 
 
-@dataclass(frozen=True)
-class ClosedCall:
+class ClosedCall(Immutable):
     """A call of a function of the closed set."""
 
     function: Function

@@ -5,9 +5,9 @@ value is a slot of 64 bits, and what it calls besides are closed functions of sl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from infuse.immutable import Immutable, replace
 from infuse.lowering import statements as parts
 from infuse.lowering.expressions import (
     BlockOf,
@@ -52,8 +52,7 @@ _HOST: Final = (
 )
 
 
-@dataclass(frozen=True)
-class ScriptCall:
+class ScriptCall(Immutable):
     """A step that is a script: its code, parameters and arguments."""
 
     script: Script

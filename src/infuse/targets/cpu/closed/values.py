@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from infuse.immutable import replace
 from infuse.ir.dims import Dim
 from infuse.lowering.expressions import (
     AddressOf,

@@ -12,6 +12,7 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.dtypes import DType, is_narrow
+from infuse.immutable import Immutable
 from infuse.ir.dims import Dim
 from infuse.lowering.blocks import BlockRows
 from infuse.lowering.elementwise import Applied, Elementwise, Place, Scalar, Source
@@ -30,8 +31,7 @@ WorkOperand = str | Dim | Number
 """What a code is called with: a parameter of the function by name, a size, a number."""
 
 
-@dataclass(frozen=True)
-class ElementFunction:
+class ElementFunction(Immutable):
     """A function of `x0`, `x1`, … for each element: C++ text, C types of what it takes and gives,
     and whether it runs on vectors.
     """
@@ -42,8 +42,7 @@ class ElementFunction:
     in_vectors: bool
 
 
-@dataclass(frozen=True)
-class RowCode:
+class RowCode(Immutable):
     """How rows move along an axis (`RowStep`), as numbers of arguments."""
 
     below: int
@@ -51,8 +50,7 @@ class RowCode:
     stride: int
 
 
-@dataclass(frozen=True)
-class PlaceCode:
+class PlaceCode(Immutable):
     """Where elements lie (`Place`), as numbers of arguments; `bytes` each."""
 
     pointer: int
@@ -61,8 +59,7 @@ class PlaceCode:
     rows: tuple[RowCode, ...]
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Immutable):
     """A register holds the elements of a place; those themselves where `is_view`."""
 
     register: int
@@ -70,16 +67,14 @@ class Load:
     is_view: bool
 
 
-@dataclass(frozen=True)
-class Splat:
+class Splat(Immutable):
     """A register holds an argument again and again."""
 
     register: int
     argument: int
 
 
-@dataclass(frozen=True)
-class Apply:
+class Apply(Immutable):
     """A register holds what a function gives for others."""
 
     register: int
@@ -87,8 +82,7 @@ class Apply:
     operands: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(Immutable):
     """The elements of a register are stored, by a function where memory has another type."""
 
     register: int
@@ -99,8 +93,7 @@ class Put:
 Instruction = Load | Splat | Apply | Put
 
 
-@dataclass(frozen=True)
-class BlockAxisCode:
+class BlockAxisCode(Immutable):
     """One axis of `BlockRows`: numbers of arguments, and numbers."""
 
     count: int

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from infuse.immutable import Immutable
 from infuse.lowering.program import Function, Program, Step
 from infuse.options import PREFIX
 from infuse.runtime.folder import SOURCE
@@ -59,8 +59,7 @@ def content_name(function: Function, fields: str) -> str:
     return f"{clean_name(function)}_{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"
 
 
-@dataclass(frozen=True)
-class Functions:
+class Functions(Immutable):
     """The different functions that steps of programs call, and their names by text. `apart`: those
     that stand alone are files of their own, the others one file.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from ml_dtypes import bfloat16
 
+from infuse.immutable import replace
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
 from infuse.targets.cpu.families.work import Work, ceil_div, counts
 from infuse.targets.machine import Machine

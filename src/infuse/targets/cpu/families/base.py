@@ -5,12 +5,12 @@ header, and the meaning of kernels in NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from infuse.immutable import Immutable
 from infuse.targets.machine import DotType
 
 Array = NDArray[Any]
@@ -36,8 +36,7 @@ def declared_in(header: str) -> Callable[[Sizes], Sizes]:
 # -- meaning ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(Immutable):
     """What a kernel is called with.
 
     `lanes`: elements of float32 in a vector, by which weights are packed; `tiled`: which of them

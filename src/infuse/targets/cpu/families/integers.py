@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.targets.cpu.families.base import (
     Arguments,
     Array,
@@ -25,8 +25,7 @@ from infuse.targets.machine import TILE_SIDE, DotType
 Integers = NDArray[np.integer[Any]]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Immutable):
     """How kernels/integer_layouts.hpp multiplies: the name there, elements in a lane, and their
     type.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
@@ -52,8 +52,7 @@ def layout_of(low: Lowering, weights: Integers) -> Layout:
     return U8S8X4 if fits and unit is not None and unit.products == U8S8X4.group else I16X2
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(Immutable):
     """A right operand as kernels read it: its integers [.., integers of one], and the sums of its
     columns.
     """
@@ -130,8 +129,7 @@ def _known_matrix(node: Node) -> Integers | None:
     return np.asarray(b.const.astype(np.int16) - shift)
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Immutable):
     """A right operand whose zero blocks are left out, and the sums of its columns."""
 
     layout: Layout

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from infuse import dtypes
+from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.lowering.groups import Group

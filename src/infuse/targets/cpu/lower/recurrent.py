@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
@@ -38,8 +38,7 @@ vectors.
 """
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(Immutable):
     """One product of a step: gates [first, first + gates) of all hidden units, `blocks` vectors of
     them side by side.
 
@@ -60,8 +59,7 @@ class Pass:
         return self.gates * self.blocks
 
 
-@dataclass(frozen=True)
-class _Weights:
+class _Weights(Immutable):
     """Packed weights of a pass: numbers, or integers of 8 bits with the scales of their columns;
     `sums` are those of the columns where four integers of each lie side by side.
     """

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
@@ -46,8 +45,7 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
     return (*ones, *order), order[:first], [a for a in order[first:] if a not in axes]
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(Immutable):
     """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving a
     result in `order` whose rows are made of its last `inner` axes at most.
     """

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
+from infuse.immutable import Immutable, replace
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -43,8 +43,7 @@ _POLICIES = ("stretch", "not_larger", "not_smaller")
 Text = Callable[[Dim], Expression]
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Immutable):
     """One axis: its sizes, its scale as a fraction, and the part of it that is shown.
 
     `plan` is where the run writes scale and part (three numbers for every axis), if it finds them.

@@ -4,10 +4,10 @@ before 1 x 1 ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from infuse import dtypes
+from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
@@ -206,8 +206,7 @@ def _point_sizes(node: Node) -> GemmSizes:
     return GemmSizes(pixels, node.output.shape[1], channels, channels)
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Immutable):
     """Parts of a call of kernels/chain.hpp."""
 
     form: str
