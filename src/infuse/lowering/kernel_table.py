@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from infuse import dtypes
+from infuse.catalog import Catalog
 from infuse.dtypes import DType
 from infuse.immutable import Immutable, replace
 from infuse.ir.graph import Node, Value
@@ -68,12 +68,12 @@ class KernelFamily(Immutable):
 
 @dataclass
 class KernelTable:
-    """Kernel families by the domain and kind of operators, which a room of `targets` registers when
-    its `lower` is imported: before anybody looks one up or registers another.
+    """Kernel families by the domain and kind of operators, which the files of a package register:
+    those of an operator are imported before anybody looks it up or registers another of its name.
     """
 
     home: str
-    """The package whose import registers them."""
+    """The package."""
     base: KernelTable | None = None
     """What has the families that are missing here."""
     element_types: frozenset[DType] | None = None
@@ -82,14 +82,24 @@ class KernelTable:
     """What layers of float32 may be computed in; None: whatever the machine has units for."""
     families: dict[tuple[str, str], KernelFamily] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.files = Catalog(self.home)
+
     # -- what is registered ------------------------------------------------------------------------
 
     def change(
-        self, domain: str, kinds: tuple[str, ...], change: Callable[[KernelFamily], KernelFamily]
+        self,
+        domain: str,
+        kinds: tuple[str, ...],
+        module: str,
+        change: Callable[[KernelFamily], KernelFamily],
     ) -> None:
-        """State more, or something else, of operators."""
+        """State more, or something else, of operators, in a module."""
         for kind in kinds:
-            self.families[domain, kind] = change(self.named(domain, kind))
+            self.files.note((domain, kind), module)
+            if not self.files.owns(module):
+                self.files.import_for((domain, kind))
+            self.families[domain, kind] = change(self._family(domain, kind))
 
     def lowers(
         self,
@@ -120,7 +130,7 @@ class KernelTable:
                     takes=takes,
                 )
 
-            self.change(domain, kinds, state)
+            self.change(domain, kinds, function.__module__, state)
             return function
 
         return register
@@ -134,7 +144,12 @@ class KernelTable:
 
         def register(function: _Lower) -> _Lower:
             fusion = ProducerFusion(choose, function)
-            self.change(domain, (kind,), lambda family: replace(family, fusion=fusion))
+            self.change(
+                domain,
+                (kind,),
+                function.__module__,
+                lambda family: replace(family, fusion=fusion),
+            )
             return function
 
         return register
@@ -145,7 +160,12 @@ class KernelTable:
         """
 
         def register(function: _Resolve) -> _Resolve:
-            self.change(domain, kinds, lambda family: replace(family, resolve_sizes=function))
+            self.change(
+                domain,
+                kinds,
+                function.__module__,
+                lambda family: replace(family, resolve_sizes=function),
+            )
             return function
 
         return register
@@ -164,7 +184,10 @@ class KernelTable:
         """The family of an operator, that of the base where it has none of its own; an empty one
         where none was registered.
         """
-        import_module(self.home)
+        self.files.import_for((domain, kind))
+        return self._family(domain, kind)
+
+    def _family(self, domain: str, kind: str) -> KernelFamily:
         family = self.families.get((domain, kind))
         if family is None:
             family = self.base.named(domain, kind) if self.base else _NOTHING

@@ -1,11 +1,9 @@
 """Operators, each defined once, and the functions that write them into expressions
-(`ops.gelu(x)`). The files of the families are found by themselves.
+(`ops.gelu(x)`). The file of a family is imported when one of its operators is looked up.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +11,6 @@ from infuse.ir.expression import Call, const, maybe, one_of, rest
 from infuse.ops.core import opaque  # noqa: F401  (registers what unknown operators become)
 from infuse.ops.core.base import REGISTRY, Op, infer_node
 from infuse.ops.core.expressions import call, snake_case
-
-for _room in ("", ".domains", ".gradients", ".rows"):
-    _package = importlib.import_module(f"{__name__}{_room}")
-    for _family in pkgutil.iter_modules(_package.__path__, f"{_package.__name__}."):
-        importlib.import_module(_family.name)
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 

@@ -59,7 +59,7 @@ class Reduction(Op, abstract=True):
     needs to know of a reduction.
     """
 
-    traits = Trait.FLOAT32
+    traits = Trait.FLOAT32 | Trait.REDUCTION
     keepdims: int = 1
     noop_with_empty_axes: int = 0
 

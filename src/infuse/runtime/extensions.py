@@ -15,7 +15,7 @@ def is_extended() -> bool:
     kernels = sys.modules.get("infuse.lowering.kernel_table")
     things = [
         *(registry.registered() if registry else ()),
-        *(operators.REGISTRY.values() if operators else ()),
+        *(operators.REGISTRY.registered() if operators else ()),
         *(
             family.lower
             for table in ((kernels.COMMON, *kernels.TABLES.values()) if kernels else ())

@@ -9,7 +9,7 @@ from onnx import AttributeProto, NodeProto, helper
 
 from infuse.frontends.onnx.scopes import Scope
 from infuse.ir.graph import Value
-from infuse.tracing.microsoft import BODIES, DOMAIN, CallBuilder, results_of
+from infuse.tracing.microsoft import BODIES, CallBuilder, results_of
 
 
 def contributed(
@@ -19,7 +19,7 @@ def contributed(
     scope: Scope,
 ) -> bool:
     """Whether a call of ONNX Runtime's own operator was read, as the nodes that stand for it."""
-    if node.domain != DOMAIN or node.op_type not in BODIES:
+    if (node.domain, node.op_type) not in BODIES:
         return False
     asked = [bool(name) and scope.reads(name) for name in node.output]
     name = f"{scope.prefix}{node.name or node.op_type}"
@@ -38,7 +38,7 @@ def contributed(
 
 def functions_of(domain: str) -> frozenset[str]:
     """The operators of a domain that are read as others."""
-    return frozenset(BODIES) if domain == DOMAIN else frozenset()
+    return frozenset(kind for home, kind in BODIES if home == domain)
 
 
 def _plain(attribute: AttributeProto) -> Any:

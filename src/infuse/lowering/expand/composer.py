@@ -5,9 +5,11 @@ built.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from operator import itemgetter
+from typing import Final, NoReturn
 
 from infuse import dtypes
+from infuse.catalog import Catalog, Key
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -23,12 +25,15 @@ Expansion = Callable[["Composer", Node], Results]
 node.
 """
 
-EXPANSIONS: dict[tuple[str, str], list[Expansion]] = {}
-SPELLINGS: dict[tuple[str, str], list[Expansion]] = {}
+FILES: Final = Catalog("infuse.lowering.expand")
+Expansions = dict[Key, list[tuple[bool, str, Expansion]]]
+"""By operator, whether each expansion has no wish to be first, its module and itself."""
+EXPANSIONS: Final[Expansions] = {}
+SPELLINGS: Final[Expansions] = {}
 """Those of operators that others look at in the standard ones that they stand for: they come before
 all others.
 """
-EARLY: dict[tuple[str, str], list[Expansion]] = {}
+EARLY: Final[Expansions] = {}
 """Those that look at nodes around theirs: they come before those that do not."""
 
 
@@ -42,15 +47,18 @@ def expands(
     """Register how nodes of these kinds are expressed in simpler operators, where they have to be.
 
     `early`: before the operands are. Of several expansions the first that gives something counts;
-    `first` puts one before those that have no such wish. `spelling`: the operator stands for others
-    that expansions look for, and is written so before any of them.
+    `first` puts one before those that have no such wish, which come by the names of their modules.
+    `spelling`: the operator stands for others that expansions look for, and is written so before
+    any of them.
     """
     table = SPELLINGS if spelling else EARLY if early else EXPANSIONS
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:
             expansions = table.setdefault((domain, kind), [])
-            expansions.insert(0 if first else len(expansions), function)
+            expansions.append((not first, function.__module__, function))
+            expansions.sort(key=itemgetter(0, 1))
+            FILES.note((domain, kind), function.__module__)
         return function
 
     return register

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
@@ -15,9 +13,11 @@ from infuse.ir.types import TensorType
 from infuse.lowering.expand.composer import (
     EARLY,
     EXPANSIONS,
+    FILES,
     SPELLINGS,
     Composer,
     Expansion,
+    Expansions,
     Results,
 )
 from infuse.lowering.kernel_table import kernels_of
@@ -37,9 +37,8 @@ def expand(graph: Graph, machine: Machine | None = None) -> tuple[Graph, Relied]
     """
     relied: Relied = {}
     nodes = [node for inner in graph.all_graphs() for node in inner.unordered_nodes]
-    kinds = EXPANSIONS.keys() | SPELLINGS.keys()
     if not any(
-        (n.op.domain, n.kind) in kinds or isinstance(n.op, Composite) or open_broadcasts(n)
+        (n.op.domain, n.kind) in FILES or isinstance(n.op, Composite) or open_broadcasts(n)
         for n in nodes
     ):
         return graph, relied
@@ -53,7 +52,7 @@ def expand(graph: Graph, machine: Machine | None = None) -> tuple[Graph, Relied]
 
 def _expand(
     graph: Graph,
-    table: Mapping[tuple[str, str], list[Expansion]],
+    table: Expansions,
     relied: list[tuple[Node, Relation]],
     machine: Machine | None,
 ) -> None:
@@ -79,9 +78,10 @@ def _expand(
                 break
 
 
-def _expansions(node: Node, table: Mapping[tuple[str, str], list[Expansion]]) -> list[Expansion]:
+def _expansions(node: Node, table: Expansions) -> list[Expansion]:
     """How a node may be expressed, the body of a composite operator last."""
-    expansions = table.get((node.op.domain, node.kind), [])
+    FILES.import_for((node.op.domain, node.kind))
+    expansions = [each for *_, each in table.get((node.op.domain, node.kind), [])]
     if isinstance(node.op, Composite):
         stage = SPELLINGS if node.op.is_spelling else EXPANSIONS
         return [*expansions, _body] if table is stage else expansions

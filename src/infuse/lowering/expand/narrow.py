@@ -40,7 +40,8 @@ def stay_wide(make: Composer, node: Node) -> Results:
     """In float32 where an operand comes so, or the result is wanted so."""
     comes = any(v is not None and _is_wide(make, v) for v in node.inputs)
     reader = next(node.output.users(), None)
-    widens = reader is not None and widen in EXPANSIONS.get((reader.op.domain, reader.kind), ())
+    expansions = EXPANSIONS.get((reader.op.domain, reader.kind), ()) if reader is not None else ()
+    widens = any(function is widen for *_, function in expansions)
     return widen(make, node) if comes or (widens and has_trait(node, Trait.CONTINUOUS)) else None
 
 

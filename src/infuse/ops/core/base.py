@@ -7,13 +7,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import dataclass_transform
 
 from infuse import dtypes
+from infuse.catalog import Catalog, CatalogTable
 from infuse.dtypes import DType
 from infuse.errors import (
     InfuseError,
@@ -25,7 +26,7 @@ from infuse.immutable import Immutable
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.ir.registry import register_operator
+from infuse.ir.registry import register_source
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.axes import Axes, broadcast_axes, broadcast_operand, image_axes
 from infuse.ops.core.contents import carried
@@ -42,7 +43,10 @@ WITHOUT_FLOPS = (
     Trait.RESHAPE | Trait.MOVEMENT | Trait.SELECTION | Trait.VIEW | Trait.SIZES | Trait.ZERO_FLOPS
 )
 """Traits of operators that do no arithmetic."""
-REGISTRY: dict[tuple[str, str], type[Op]] = {}
+OPERATORS: Final = Catalog("infuse.ops", "infuse.ops.domains")
+REGISTRY: Final[CatalogTable[type[Op]]] = CatalogTable(OPERATORS)
+"""All operators by domain and name."""
+register_source(lambda domain, name: REGISTRY.get((domain, name)))
 
 
 class Rounding(Immutable):
@@ -159,8 +163,13 @@ class Op:
         if abstract:
             return
         cls.name = cls.__dict__.get("name", cls.__name__)
-        REGISTRY[cls.domain, cls.name] = cls
-        register_operator(cls.domain, cls.name, cls)
+        cls.traits |= cls.derived_traits()
+        REGISTRY.register((cls.domain, cls.name), cls, cls.__module__, cls.traits.value)
+
+    @classmethod
+    def derived_traits(cls) -> Trait:
+        """Traits that follow from what else the class states."""
+        return Trait.NONE
 
     def infer(self, *inputs: Any, **named: Any) -> Inferred:
         """Types of the outputs; ShapeError or TypeMismatchError when the inputs do not fit."""
@@ -287,7 +296,11 @@ def infer_node(node: Node) -> None:
 def kinds_with(trait: Trait, domain: str = "") -> tuple[str, ...]:
     """The names of a domain's operators that have these traits, in order."""
     return tuple(
-        sorted(k for (where, k), op in REGISTRY.items() if where == domain and trait in op.traits)
+        sorted(
+            kind
+            for (where, kind), traits in OPERATORS.facts().items()
+            if where == domain and trait in Trait(traits)
+        )
     )
 
 

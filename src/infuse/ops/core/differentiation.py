@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from infuse.catalog import Catalog
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Node, Value, captured
 from infuse.ir.types import TensorType
@@ -12,6 +13,7 @@ from infuse.ops.core.base import Elementwise, Op
 from infuse.ops.core.gradient_building import GradientBuilder, Gradients
 from infuse.ops.core.traits import Trait, has_trait
 
+_FAMILIES: Final = Catalog("infuse.ops.gradients")
 _LISTED = 20
 """Operators without a gradient that an error names."""
 _Gradient = TypeVar("_Gradient", bound=Callable[..., Gradients])
@@ -25,6 +27,7 @@ def gradient_of(*kinds: type[Op]) -> Callable[[_Gradient], _Gradient]:
     def state(function: _Gradient) -> _Gradient:
         for kind in kinds:
             kind.gradient = function  # type: ignore[method-assign]
+            _FAMILIES.note((kind.__module__, kind.__qualname__), function.__module__)
         return function
 
     return state
@@ -159,6 +162,8 @@ def has_gradient(op: Any) -> bool:
     kind = op if isinstance(op, type) else type(op)
     if not issubclass(kind, Op):
         return False
+    for each in kind.__mro__:
+        _FAMILIES.import_for((each.__module__, each.__qualname__))
     if issubclass(kind, Elementwise) and kind.gradient is Elementwise.gradient:
         return kind.scalar is not Elementwise.scalar
     return kind.gradient is not Op.gradient

@@ -17,6 +17,8 @@ from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape
 from infuse.ops.core.base import Array, Elementwise, same_dtype
+from infuse.ops.core.signatures import signature
+from infuse.ops.core.traits import Trait
 
 _KINDS = {"f": "floating", "i": "signed integer", "u": "unsigned integer", "b": "boolean"}
 
@@ -49,6 +51,14 @@ class Numeric(Elementwise, abstract=True):
     """Takes numbers of one type and gives that type; families below take fewer kinds."""
 
     kinds: ClassVar[str] = "fiu"
+
+    @classmethod
+    def derived_traits(cls) -> Trait:
+        if cls.domain or "f" not in cls.kinds:
+            return Trait.NONE
+        operands = signature(cls)
+        is_function = len(operands.names) == 1 and not operands.variadic
+        return Trait.FUNCTION if is_function else Trait.NONE
 
     def result_dtype(self, *xs: Value | None) -> DType:
         return require_kind(self.name, same_dtype(self.name, *xs), self.kinds)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from infuse.catalog import Catalog
 from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -70,6 +71,7 @@ class Mixes(Exception):
 Rule = Callable[[Any, Node, "RowProof"], Sequence[Dependence]]
 _Rule = TypeVar("_Rule", bound=Rule)
 _RULES: dict[type[Op], Rule] = {}
+_FAMILIES: Final = Catalog("infuse.ops.rows")
 _MAKERS: set[Rule] = set()
 _READERS: set[Rule] = set()
 COUNTED: Final = "an operand depends on how many rows there are"
@@ -87,6 +89,7 @@ def rows_of(*kinds: type[Op]) -> Callable[[_Rule], _Rule]:
     def state(function: _Rule) -> _Rule:
         for kind in kinds:
             _RULES[kind] = function
+            _FAMILIES.note((kind.__module__, kind.__qualname__), function.__module__)
         return function
 
     return state
@@ -210,7 +213,7 @@ class RowProof:
         try:
             if not getattr(op, "deterministic", True):
                 raise Mixes("its results are random")
-            rule = next((_RULES[c] for c in type(op).__mro__ if c in _RULES), _by_axes)
+            rule = _rule(type(op))
             if Kind.NUMBERED in kinds and rule not in _READERS:
                 raise Mixes("the numbers of rows are among its operands")
             if kinds <= {Kind.CONSTANT}:
@@ -303,6 +306,15 @@ class RowProof:
         if len({state.layout for state in found}) != 1:
             raise Mixes(APART)
         return found[0]
+
+
+def _rule(op: type) -> Rule:
+    """What says of an operator how its results have rows."""
+    for kind in op.__mro__:
+        _FAMILIES.import_for((kind.__module__, kind.__qualname__))
+        if kind in _RULES:
+            return _RULES[kind]
+    return _by_axes
 
 
 def carried(

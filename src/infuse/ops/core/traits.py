@@ -51,6 +51,10 @@ class Trait(Flag):
     """Each result along axis 1 needs of the first operand only what lies at its place there, and of
     vectors among the operands only the element at its place.
     """
+    REDUCTION = auto()
+    """Elements along axes become one."""
+    FUNCTION = auto()
+    """Elementwise, of one operand and of its type, which may be a float."""
     HOMOGENEOUS = auto()
     """f(s · x) = s · f(x) for the first operand and every s > 0, also one for each channel where
     the operator is elementwise or `PER_CHANNEL`.

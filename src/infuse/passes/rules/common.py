@@ -15,9 +15,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, rest
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
-from infuse.ops.core.base import REGISTRY, Op, kinds_with
-from infuse.ops.core.elementwise import Numeric
-from infuse.ops.core.signatures import signature
+from infuse.ops.core.base import kinds_with
 from infuse.ops.core.traits import Trait
 from infuse.rewrite import require
 
@@ -209,15 +207,7 @@ def regroup(fine: Sequence[Dim], coarse: Sequence[Dim]) -> list[list[int]] | Non
     return groups if axis == len(fine) else None
 
 
-def _is_function(op: type[Op]) -> bool:
-    """Whether it maps a real number to one."""
-    if op.domain or not issubclass(op, Numeric) or "f" not in op.kinds:
-        return False
-    operands = signature(op)
-    return len(operands.names) == 1 and not operands.variadic
-
-
-FUNCTIONS = tuple(op.name for _, op in sorted(REGISTRY.items()) if _is_function(op))
+FUNCTIONS = kinds_with(Trait.FUNCTION)
 """Elementwise operators of one operand that give its type."""
 UNARY = (*FUNCTIONS, "Cast", "Not")
 BINARY = kinds_with(Trait.ARITHMETIC)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from infuse.catalog import Catalog, CatalogTable
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.ir.dims import Dim
@@ -20,7 +21,7 @@ from infuse.ops.core.building import GraphBuilder
 DOMAIN: Final = "com.microsoft"
 Body = Callable[..., Value | Sequence[Value | None] | None]
 """The results of a call with these inputs and attributes; None where it cannot be read so."""
-BODIES: Final[dict[str, Body]] = {}
+BODIES: Final[CatalogTable[Body]] = CatalogTable(Catalog("infuse.tracing.microsoft"))
 
 
 def reads(*kinds: str) -> Callable[[Body], Body]:
@@ -29,7 +30,8 @@ def reads(*kinds: str) -> Callable[[Body], Body]:
     """
 
     def register(body: Body) -> Body:
-        BODIES.update(dict.fromkeys(kinds, body))
+        for kind in kinds:
+            BODIES.register((DOMAIN, kind), body, body.__module__)
         return body
 
     return register
@@ -111,7 +113,7 @@ def results_of(
     """What stands for the outputs of a call, None where nothing does; ModelFileError where it does
     not fit.
     """
-    body = BODIES.get(kind)
+    body = BODIES.get((DOMAIN, kind))
     if body is None:
         return None
     parameters = inspect.signature(body).parameters

@@ -12,11 +12,10 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
-from infuse.ops.core.base import REGISTRY, kinds_with
+from infuse.ops.core.base import kinds_with
 from infuse.ops.core.samples import Bools
 from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait
-from infuse.ops.reduction import Reduction
 from infuse.passes.rules.common import (
     BINARY,
     UNARY,
@@ -35,9 +34,7 @@ from infuse.passes.rules.movement.exchange import (
 )
 from infuse.rewrite import Rule, require
 
-REDUCTIONS = tuple(
-    kind for kind in kinds_with(Trait.TOTAL) if issubclass(REGISTRY["", kind], Reduction)
-)
+REDUCTIONS = kinds_with(Trait.TOTAL | Trait.REDUCTION)
 """Those that give a number whatever they reduce, so no logarithms."""
 WORKING = ("MatMul", "Gemm", "Conv", "Attention", *BINARY)
 """Operators that are worth to be computed in part."""

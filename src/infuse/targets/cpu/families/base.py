@@ -10,10 +10,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from infuse.catalog import Catalog
 from infuse.immutable import Immutable
 from infuse.targets.machine import DotType
 
 Array = NDArray[Any]
+FILES: Final = Catalog("infuse.targets.cpu.families")
 KernelSizes = tuple[Any, ...]
 """A class that is declared in a header: its fields are sizes, truth values, or such sizes again."""
 Size = Any

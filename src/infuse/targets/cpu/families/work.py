@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from infuse.targets.cpu.families.base import FILES
 from infuse.targets.machine import TILE_SIDE, DotType, Machine
 
 Work = tuple[float, ...]
@@ -20,7 +21,9 @@ def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable
     """
 
     def register(function: Callable[..., Work]) -> Callable[..., Work]:
-        _WORK.update({(family, name): function for name in names})
+        for name in names:
+            _WORK[family, name] = function
+            FILES.note((family, name), function.__module__)
         return function
 
     return register
@@ -28,16 +31,17 @@ def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable
 
 def candidates(family: str) -> list[str]:
     """The names that the cost model knows in a family."""
-    return [name for work_family, name in _WORK if work_family == family]
+    return [name for work_family, name in FILES if work_family == family]
 
 
 def families() -> list[str]:
     """All families."""
-    return list(dict.fromkeys(family for family, _ in _WORK))
+    return list(dict.fromkeys(family for family, _ in FILES))
 
 
 def work(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     """The counted work of one candidate."""
+    FILES.import_for((family, name))
     return _WORK[family, name](sizes, machine, threads)
 
 
