@@ -2,25 +2,28 @@
 
 Operators, kernels and expansions register themselves when their files are imported. Which file has
 which is noted while all are imported once, and is read from then on. The notes lie beside the
-bytecode and are taken again when a file changes; a wheel brings its own (`python -m infuse.catalog
-FOLDER` writes them for it).
+bytecode and are taken again when a source changes; a wheel brings its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pkgutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final, TypeVar
 
 Key = tuple[str, str]
 """The domain and the name of an operator, or another pair of words."""
+Notes = dict[Key, dict[str, int]]
+"""By key, the modules that register something, with the number that each noted of it."""
 Thing = TypeVar("Thing")
 SHIPPED: Final = "catalog.json"
 """The notes that a wheel brings, in the folder of the package."""
@@ -29,15 +32,16 @@ _NOTES: Final = f"catalog.{sys.implementation.cache_tag}.json"
 
 class Catalog:
     """What the files of packages register, by key. The first package holds the others, and the
-    notes.
+    notes. Threads may share it.
     """
 
     def __init__(self, *packages: str) -> None:
         self.packages = packages
-        self._noted: dict[Key, dict[str, int]] = {}
-        """By key, the modules that register something, with what else is noted of it."""
+        self._noted: Notes = {}
+        self._index: Notes | None = None
         self._imported: set[Key] = set()
-        self._has_all = False
+        self._has_all = self._takes_notes = False
+        self._lock = RLock()
 
     def note(self, key: Key, module: str, fact: int = 0) -> None:
         """Tell that a module registers something of this key, and a number that stands for it."""
@@ -49,52 +53,64 @@ class Catalog:
 
     def import_for(self, key: Key) -> None:
         """Import what registers something of this key."""
-        if key in self._imported or self._has_all:
+        if self._has_all or key in self._imported:
             return
-        for module in self._index.get(key, ()):
-            import_module(module)
-        self._imported.add(key)
+        with self._lock:
+            for module in list(self._notes().get(key, ())):
+                import_module(module)
+            self._imported.add(key)
 
     def import_all(self) -> None:
         """Import all files of the packages."""
         if self._has_all:
             return
-        self._has_all = True
-        for package in self.packages:
-            path = import_module(package).__path__
-            for file in pkgutil.iter_modules(path, f"{package}."):
-                if not file.ispkg:
-                    import_module(file.name)
+        with self._lock:
+            for package in self.packages:
+                path = import_module(package).__path__
+                for file in pkgutil.iter_modules(path, f"{package}."):
+                    if not file.ispkg:
+                        import_module(file.name)
+            self._has_all = True
 
     def facts(self) -> Mapping[Key, int]:
         """The number that stands for each key; those of several modules are joined bit by bit."""
         facts: dict[Key, int] = {}
-        for notes in (self._index, self._noted):
-            for key, modules in notes.items():
+        for notes in (self._notes(), self._noted):
+            for key, modules in list(notes.items()):
                 for fact in modules.values():
                     facts[key] = facts.get(key, 0) | fact
         return facts
 
     def __contains__(self, key: object) -> bool:
-        return key in self._noted or key in self._index
+        return key in self._noted or key in self._notes()
 
     def __iter__(self) -> Iterator[Key]:
-        return iter({**self._index, **self._noted})
+        return iter({**self._notes(), **self._noted})
 
     # -- notes -------------------------------------------------------------------------------------
 
-    @cached_property
-    def _index(self) -> Mapping[Key, Mapping[str, int]]:
-        folder = self._folder
-        shipped = _read(folder / SHIPPED)
+    def _notes(self) -> Notes:
+        """What each file registers; to one that is imported to take notes, what there is so far."""
+        if self._index is None:
+            with self._lock:
+                if self._takes_notes:
+                    return self._noted
+                self._takes_notes = True
+                self._index = self._index or self._read()
+                self._takes_notes = False
+        return self._index
+
+    def _read(self) -> Notes:
+        folder = Path(import_module(self.packages[0]).__path__[0])
+        shipped = _load(folder / SHIPPED)
         if shipped is not None:
-            return _keys(shipped)
-        files = self._files()
-        notes = _read(folder / "__pycache__" / _NOTES)
-        if notes is not None and notes.get("files") == files:
-            return _keys(notes)
+            return _by_key(shipped)
+        sources = _sources()
+        notes = _load(folder / "__pycache__" / _NOTES)
+        if notes is not None and notes.get("sources") == sources:
+            return _by_key(notes)
         self.import_all()
-        _write(folder / "__pycache__" / _NOTES, {"files": files, "keys": self._own()})
+        _store(folder / "__pycache__" / _NOTES, {"sources": sources, "keys": self._own()})
         return self._noted
 
     def ship(self, folder: Path) -> Path:
@@ -113,16 +129,6 @@ class Catalog:
             for module, fact in modules.items()
             if module.rpartition(".")[0] in self.packages
         ]
-
-    @property
-    def _folder(self) -> Path:
-        return Path(import_module(self.packages[0]).__path__[0])
-
-    def _files(self) -> list[list[Any]]:
-        """Each file of the first package, and of those inside of it, with its size and the time
-        when it was written.
-        """
-        return sorted(_stamps(self._folder))
 
 
 class CatalogTable(Mapping[Key, Thing]):
@@ -160,24 +166,37 @@ class CatalogTable(Mapping[Key, Thing]):
         return sum(1 for _ in self.catalog)
 
 
-def _stamps(folder: str | Path) -> Iterator[list[Any]]:
+def calling_module() -> str:
+    """The module whose code calls the function that calls this."""
+    return str(sys._getframe(2).f_globals["__name__"])
+
+
+@cache
+def _sources() -> str:
+    """A hash of the names, sizes and times of all files of Infuse: what one of them registers may
+    follow from any other.
+    """
+    return hashlib.sha256(repr(sorted(_stamps(Path(__file__).parent))).encode()).hexdigest()
+
+
+def _stamps(folder: str | Path) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 stat = entry.stat()
-                yield [entry.path, stat.st_size, stat.st_mtime_ns]
-            elif entry.is_dir() and not entry.name.startswith("__"):
+                yield entry.path, stat.st_size, stat.st_mtime_ns
+            elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
                 yield from _stamps(entry.path)
 
 
-def _keys(notes: Mapping[str, Any]) -> Mapping[Key, Mapping[str, int]]:
-    index: dict[Key, dict[str, int]] = {}
+def _by_key(notes: Mapping[str, Any]) -> Notes:
+    index: Notes = {}
     for domain, name, module, fact in notes["keys"]:
         index.setdefault((domain, name), {})[module] = fact
     return index
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _load(path: Path) -> dict[str, Any] | None:
     """Notes; None where there are none, or none that can be read."""
     try:
         notes = json.loads(path.read_bytes())
@@ -186,7 +205,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return notes if isinstance(notes, dict) else None
 
 
-def _write(path: Path, notes: Mapping[str, Any]) -> None:
+def _store(path: Path, notes: Mapping[str, Any]) -> None:
     """Keep notes, but where the folder takes no files, as with bytecode: each process then takes
     its own.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from infuse import dtypes
-from infuse.catalog import Catalog
+from infuse.catalog import Catalog, calling_module
 from infuse.dtypes import DType
 from infuse.immutable import Immutable, replace
 from infuse.ir.graph import Node, Value
@@ -118,6 +118,7 @@ class KernelTable:
         `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
         shape the result). `reads_parts`, `takes`: as in `KernelFamily`.
         """
+        module = calling_module()
 
         def register(function: _Lower) -> _Lower:
             def state(family: KernelFamily) -> KernelFamily:
@@ -130,7 +131,7 @@ class KernelTable:
                     takes=takes,
                 )
 
-            self.change(domain, kinds, function.__module__, state)
+            self.change(domain, kinds, module, state)
             return function
 
         return register
@@ -141,15 +142,11 @@ class KernelTable:
         """Register how operators become steps that compute what they read themselves, and when they
         do.
         """
+        module = calling_module()
 
         def register(function: _Lower) -> _Lower:
             fusion = ProducerFusion(choose, function)
-            self.change(
-                domain,
-                (kind,),
-                function.__module__,
-                lambda family: replace(family, fusion=fusion),
-            )
+            self.change(domain, (kind,), module, lambda family: replace(family, fusion=fusion))
             return function
 
         return register
@@ -158,13 +155,11 @@ class KernelTable:
         """Register a step that finds the sizes of results from elements of inputs; it runs before
         the lowering.
         """
+        module = calling_module()
 
         def register(function: _Resolve) -> _Resolve:
             self.change(
-                domain,
-                kinds,
-                function.__module__,
-                lambda family: replace(family, resolve_sizes=function),
+                domain, kinds, module, lambda family: replace(family, resolve_sizes=function)
             )
             return function
 

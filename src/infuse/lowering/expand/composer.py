@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Final, NoReturn
 
 from infuse import dtypes
-from infuse.catalog import Catalog, Key
+from infuse.catalog import Catalog, Key, calling_module
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -52,13 +52,14 @@ def expands(
     any of them.
     """
     table = SPELLINGS if spelling else EARLY if early else EXPANSIONS
+    module = calling_module()
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:
             expansions = table.setdefault((domain, kind), [])
-            expansions.append((not first, function.__module__, function))
+            expansions.append((not first, module, function))
             expansions.sort(key=itemgetter(0, 1))
-            FILES.note((domain, kind), function.__module__)
+            FILES.note((domain, kind), module)
         return function
 
     return register

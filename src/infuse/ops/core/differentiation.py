@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from infuse.catalog import Catalog
+from infuse.catalog import Catalog, calling_module
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Node, Value, captured
 from infuse.ir.types import TensorType
@@ -23,11 +23,12 @@ def gradient_of(*kinds: type[Op]) -> Callable[[_Gradient], _Gradient]:
     """Let a function be the method `gradient` of operators: it gets the operator, the builder, the
     node and the gradients of its outputs.
     """
+    module = calling_module()
 
     def state(function: _Gradient) -> _Gradient:
         for kind in kinds:
             kind.gradient = function  # type: ignore[method-assign]
-            _FAMILIES.note((kind.__module__, kind.__qualname__), function.__module__)
+            _FAMILIES.note((kind.__module__, kind.__qualname__), module)
         return function
 
     return state

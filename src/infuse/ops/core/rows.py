@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from infuse.catalog import Catalog
+from infuse.catalog import Catalog, calling_module
 from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -85,11 +85,12 @@ def rows_of(*kinds: type[Op]) -> Callable[[_Rule], _Rule]:
     `shared_axes` do not: it gets the operator, a node, at least one of whose operands is not
     constant and none mixed, and the proof. It raises `Mixes` where rows do not stay apart.
     """
+    module = calling_module()
 
     def state(function: _Rule) -> _Rule:
         for kind in kinds:
             _RULES[kind] = function
-            _FAMILIES.note((kind.__module__, kind.__qualname__), function.__module__)
+            _FAMILIES.note((kind.__module__, kind.__qualname__), module)
         return function
 
     return state

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.catalog import Catalog, CatalogTable
+from infuse.catalog import Catalog, CatalogTable, calling_module
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.ir.dims import Dim
@@ -28,10 +28,11 @@ def reads(*kinds: str) -> Callable[[Body], Body]:
     """Register how calls of operators are read. Of the attributes a body gets those that it names,
     or all.
     """
+    module = calling_module()
 
     def register(body: Body) -> Body:
         for kind in kinds:
-            BODIES.register((DOMAIN, kind), body, body.__module__)
+            BODIES.register((DOMAIN, kind), body, module)
         return body
 
     return register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from infuse.catalog import calling_module
 from infuse.targets.cpu.families.base import FILES
 from infuse.targets.machine import TILE_SIDE, DotType, Machine
 
@@ -19,11 +20,12 @@ def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable
     """Register what counts the work of candidates: a function of a call's sizes, the machine and
     threads.
     """
+    module = calling_module()
 
     def register(function: Callable[..., Work]) -> Callable[..., Work]:
         for name in names:
             _WORK[family, name] = function
-            FILES.note((family, name), function.__module__)
+            FILES.note((family, name), module)
         return function
 
     return register
