@@ -53,14 +53,15 @@ format: $(VENV)/.test  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 wheel: $(BUILDER)/.build  ## in dist/: a source distribution, a pure wheel, and wheels with prebuilt kernels
-	rm -rf build/prebuilt
-	$(BUILDER)/bin/python -m build --outdir dist .
+	rm -rf build/prebuilt build/notes
+	$(BUILDER)/bin/python -c "from infuse.catalog import ship; ship('build/notes')"
+	INFUSE_WHEEL_NOTES=build/notes $(BUILDER)/bin/python -m build --outdir dist .
 	$(MAKE) wheel-x86_64 wheel-aarch64
 
 wheel-%: $(BUILDER)/.build
 	for target in $(PREBUILT_$*); do \
 	  $(BUILDER)/bin/infuse prebuilt --portable --target $$target -o build/prebuilt/$* || exit 1; done
-	INFUSE_WHEEL_LIBRARIES=build/prebuilt/$* $(BUILDER)/bin/python -m build --wheel --outdir dist .
+	INFUSE_WHEEL_NOTES=build/notes INFUSE_WHEEL_LIBRARIES=build/prebuilt/$* $(BUILDER)/bin/python -m build --wheel --outdir dist .
 
 docs: $(VENV)/.docs  ## the documentation site in build/docs, its links checked
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs

@@ -1,5 +1,6 @@
 """Wheels with libraries of prebuilt kernels: those of the folder $INFUSE_WHEEL_LIBRARIES, which
-`infuse prebuilt --portable` has filled. Without it a wheel is pure Python.
+`infuse prebuilt --portable` has filled. Without it a wheel is pure Python. What $INFUSE_WHEEL_NOTES
+has, which `infuse.catalog.ship` has filled, goes into either.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER_VARIABLE: Final = "INFUSE_WHEEL_LIBRARIES"
+NOTES_VARIABLE: Final = "INFUSE_WHEEL_NOTES"
 _OLDEST_GLIBC: Final = (2, 28)
 _ARCHITECTURES: Final = {62: "x86_64", 183: "aarch64"}
 """By the number that ELF files have for them."""
@@ -23,8 +25,15 @@ class PrebuiltLibraries(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """ValueError where a library is for no system that the wheel is for."""
+        if version == "editable":
+            return
+        if notes := os.environ.get(NOTES_VARIABLE, ""):
+            home = Path(self.root, notes)
+            build_data["force_include"].update(
+                {str(path): str(path.relative_to(home)) for path in home.rglob("*.json")}
+            )
         folder = os.environ.get(FOLDER_VARIABLE, "")
-        if not folder or version == "editable":
+        if not folder:
             return
         libraries = sorted(Path(self.root, folder).glob("*.so"))
         architectures = {_architecture(path) for path in libraries}

@@ -12,8 +12,8 @@ import json
 import os
 import pkgutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +27,13 @@ Notes = dict[Key, dict[str, int]]
 Thing = TypeVar("Thing")
 SHIPPED: Final = "catalog.json"
 """The notes that a wheel brings, in the folder of the package."""
+_ROOMS: Final = ("ops", "tracing", "lowering", "targets")
+"""Where things are registered."""
 _NOTES: Final = f"catalog.{sys.implementation.cache_tag}.json"
+
+
+CATALOGS: Final[list[Catalog]] = []
+"""All that there are, of the modules that were imported."""
 
 
 class Catalog:
@@ -37,6 +43,7 @@ class Catalog:
 
     def __init__(self, *packages: str) -> None:
         self.packages = packages
+        CATALOGS.append(self)
         self._noted: Notes = {}
         self._index: Notes | None = None
         self._imported: set[Key] = set()
@@ -113,13 +120,11 @@ class Catalog:
         _store(folder / "__pycache__" / _NOTES, {"sources": sources, "keys": self._own()})
         return self._noted
 
-    def ship(self, folder: Path) -> Path:
-        """Write the notes for a wheel of these very sources; the path where they belong in it."""
+    def shipped(self) -> tuple[Path, str]:
+        """The notes for a wheel of these very sources, and where they lie in it."""
         self.import_all()
         home = Path(*self.packages[0].split("."), SHIPPED)
-        (folder / home).parent.mkdir(parents=True, exist_ok=True)
-        (folder / home).write_text(json.dumps({"keys": self._own()}), "utf-8")
-        return home
+        return home, json.dumps({"keys": self._own()})
 
     def _own(self) -> list[tuple[str, str, str, int]]:
         """What the packages' files register, which others may have done as well."""
@@ -164,6 +169,18 @@ class CatalogTable(Mapping[Key, Thing]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self.catalog)
+
+
+def ship(folder: str | Path) -> None:
+    """Write the notes of all catalogs as files that belong into a wheel of these very sources."""
+    for room in _ROOMS:
+        package = import_module(f"infuse.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    for catalog in CATALOGS:
+        home, notes = catalog.shipped()
+        (Path(folder) / home).parent.mkdir(parents=True, exist_ok=True)
+        (Path(folder) / home).write_text(notes, "utf-8")
 
 
 def calling_module() -> str:
@@ -211,12 +228,11 @@ def _store(path: Path, notes: Mapping[str, Any]) -> None:
     """
     if sys.dont_write_bytecode:
         return
+    whole = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
-        ) as file:
-            json.dump(notes, file)
-        Path(file.name).replace(path)
+        whole.write_text(json.dumps(notes), "utf-8")
+        whole.replace(path)
     except OSError:
-        return
+        with suppress(OSError):  # as of a file system that nobody writes to
+            whole.unlink()

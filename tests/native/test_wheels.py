@@ -15,7 +15,9 @@ import infuse
 from infuse.build.collecting import collected
 from infuse.build.prebuilt import make_prebuilt, stamp
 from infuse.build.toolchain import Toolchain
+from infuse.catalog import ship
 from infuse.errors import ToolchainError
+from infuse.ops.core.base import OPERATORS
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.cpus import architecture
 from infuse.targets import Target
@@ -34,6 +36,8 @@ def build_wheel(
     output: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> subprocess.CompletedProcess[str]:
     monkeypatch.setenv("INFUSE_WHEEL_LIBRARIES", str(libraries))
+    ship(notes := output / "notes")
+    monkeypatch.setenv("INFUSE_WHEEL_NOTES", str(notes))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(output)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -73,6 +77,12 @@ def test_a_wheel_with_libraries_says_for_which_systems_it_is(wheel: Path, librar
         assert {"Root-Is-Purelib: false", f"Tag: {tag}"} <= set(lines)
         assert archive.read(f"infuse/prebuilt/{library.name}") == library.read_bytes()
         assert stamp().encode() in library.read_bytes()
+
+
+def test_a_wheel_says_which_files_register_operators(wheel: Path) -> None:
+    path, notes = OPERATORS.shipped()
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(str(path)).decode() == notes
 
 
 def test_a_portable_library_needs_nothing_but_an_old_glibc(library: Path) -> None:
