@@ -28,8 +28,8 @@ _MOST_NAMED: Final = 4
 def stamp() -> str:
     """What programs and the library that runs them have to agree in."""
     cpu = KERNELS.parent / "targets" / "cpu"
-    folders = KERNELS, cpu, cpu / "families", cpu / "lower", cpu / "closed"
-    return digest_of(*map(folder_hash, folders))
+    folders = cpu, cpu / "families", cpu / "lower", cpu / "closed"
+    return digest_of(folder_hash(KERNELS), *(folder_hash(each, ".py") for each in folders))
 
 
 def make_prebuilt(
