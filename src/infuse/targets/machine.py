@@ -10,14 +10,13 @@ from math import log2
 from pathlib import Path
 from typing import ClassVar, Final
 
-from infuse.immutable import Immutable
-
 _KIB: Final = 1024
 _LEAST_BLOCK: Final = 1 << 20
 _UNITS: Final = {"K": _KIB, "M": _KIB**2, "G": _KIB**3}
 
 
-class Caches(Immutable):
+@dataclass(frozen=True)
+class Caches:
     """Bytes of a core's first (data) and second level cache, and of the third that cores share."""
 
     l1: int = 32 * _KIB
@@ -54,7 +53,8 @@ TILE_SIDE: Final = 16
 """Rows of a tile register, and words of 32 bits in each of them."""
 
 
-class DotUnit(Immutable):
+@dataclass(frozen=True)
+class DotUnit:
     """Instructions that add up products of narrow numbers: the features that have them together,
     and how many products each adds to a sum of 32 bits. Without `features` every machine has them.
 
