@@ -2,8 +2,6 @@
 normalization, reductions and attention.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from infuse import immutable
@@ -96,7 +94,7 @@ def test_a_size_that_is_told_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
 
     def more(pointer: str, cast: str = "") -> Calculated:
         made = first(pointer, cast)
-        return replace(made, meaning=lambda elements: made.meaning(elements) + 1)
+        return immutable.replace(made, meaning=lambda elements: made.meaning(elements) + 1)
 
     monkeypatch.setattr(rotary, "_first", more)
     with pytest.raises(KernelError, match=r"GroupQueryAttention: sizes tells 4 for 3"):
