@@ -7,18 +7,18 @@ bytecode and are taken again when a source changes; a wheel brings its own.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, TypeVar
+
+from infuse.sources import stamp
 
 Key = tuple[str, str]
 """The domain and the name of an operator, or another pair of words."""
@@ -112,7 +112,7 @@ class Catalog:
         shipped = _load(folder / SHIPPED)
         if shipped is not None:
             return _by_key(shipped)
-        sources = _sources()
+        sources = stamp()
         notes = _load(folder / "__pycache__" / _NOTES)
         if notes is not None and notes.get("sources") == sources:
             return _by_key(notes)
@@ -186,24 +186,6 @@ def ship(folder: str | Path) -> None:
 def calling_module() -> str:
     """The module whose code calls the function that calls this."""
     return str(sys._getframe(2).f_globals["__name__"])
-
-
-@cache
-def _sources() -> str:
-    """A hash of the names, sizes and times of all files of Infuse: what one of them registers may
-    follow from any other.
-    """
-    return hashlib.sha256(repr(sorted(_stamps(Path(__file__).parent))).encode()).hexdigest()
-
-
-def _stamps(folder: str | Path) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                stat = entry.stat()
-                yield entry.path, stat.st_size, stat.st_mtime_ns
-            elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-                yield from _stamps(entry.path)
 
 
 def _by_key(notes: Mapping[str, Any]) -> Notes:

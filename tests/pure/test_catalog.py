@@ -97,7 +97,7 @@ def test_notes_are_taken_again_when_a_source_changes(
     assert ("", "boat") not in shop().THINGS
     (HOME / "boats.py").write_text("from shop.table import sells\nsells('boat', 5)")
     assert ("", "boat") not in shop().THINGS  # the hash is that of Infuse's sources
-    monkeypatch.setattr(catalog, "_sources", lambda: "other sources")
+    monkeypatch.setattr(catalog, "stamp", lambda: "other sources")
     assert shop().THINGS["", "boat"] == 5
 
 

@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from infuse.runtime.cpus import cpu_description
+from infuse.sources import stamp
 
 _COMPILERS: Final = (
     "g++",
@@ -45,17 +45,8 @@ def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
     chosen = os.environ.get("CXX", "")
     programs = [*_COMPILERS, chosen, *chosen.split()[:1]]
     stamps = [(shutil.which(program), _stamp(shutil.which(program))) for program in programs]
-    parts = [content, main, dict(options), variables, _code(), cpu_description(), chosen, stamps]
+    parts = [content, main, dict(options), variables, stamp(), cpu_description(), chosen, stamps]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _code() -> str:
-    """The code of Infuse, by the stamps of its files."""
-    root = Path(__file__).resolve().parents[1]
-    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    stamps = [(str(path.relative_to(root)), *_stamp(str(path))) for path in files]
-    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
 def _stamp(path: str | None) -> tuple[int, int]:

@@ -1,0 +1,27 @@
+"""What says whether the files of Infuse are those that they were."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def stamp() -> str:
+    """A hash of the names, sizes and times of all files of Infuse but bytecode."""
+    root = str(Path(__file__).parent)
+    states = sorted((path[len(root) :], *state) for path, *state in _files(root))
+    return hashlib.sha256(repr(states).encode()).hexdigest()
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                state = entry.stat()
+                yield entry.path, state.st_size, state.st_mtime_ns
+            elif entry.name != "__pycache__":
+                yield from _files(entry.path)
