@@ -11,9 +11,9 @@ import numpy as np
 from infuse.errors import TypeMismatchError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type.
+    """An element type; there is one object of each, so that types are compared by identity.
 
     `name` is the field's usual name, `bits` the storage size of one element (0 for strings),
     `c_name` its C++ spelling in generated code, `onnx` its code in TensorProto.DataType.

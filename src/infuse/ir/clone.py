@@ -65,9 +65,10 @@ class _Cloning:
         return copy
 
     def node(self, node: Node) -> Node:
+        made = self.values.get
         copy = Node(
             node.op,
-            [None if value is None else self.read(value) for value in node.inputs],
+            [None if v is None else made(v) or self.read(v) for v in node.inputs],
             [self.define(value) for value in node.outputs],
             name=node.name,
             origin=node.origin,

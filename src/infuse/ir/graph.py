@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -71,6 +72,10 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]
 
 
+_use: Callable[[tuple[Any, int]], Use] = partial(tuple.__new__, Use)
+"""A use, without the detour by keywords."""
+
+
 class Value(Expression):
     """A tensor (or sequence) that flows: made by a node, fed from outside, or constant.
 
@@ -105,9 +110,10 @@ class Value(Expression):
     @property
     def shape(self) -> Shape:
         """The shape; UnknownRank when not even the rank is known."""
-        if self.tensor.shape is None:
+        shape = self.tensor.shape
+        if shape is None:
             raise UnknownRank(f"the rank of value {self.name!r} is not known")
-        return self.tensor.shape
+        return shape
 
     @property
     def rank(self) -> int:
@@ -123,16 +129,21 @@ class Value(Expression):
 
     def users(self) -> Iterator[Node]:
         """The nodes that read this value, each once, in the order in which they came."""
-        seen: set[int] = set()
-        for use in self.uses:
-            if isinstance(use.user, Node) and id(use.user) not in seen:
-                seen.add(id(use.user))
-                yield use.user
+        users = dict.fromkeys([user for user, _ in self.uses])
+        return iter([user for user in users if isinstance(user, Node)])
 
     def replace_by(self, other: Value) -> None:
         """Let everyone who reads this value read `other`."""
-        for user, index in list(self.uses):
-            user.set_operand(index, other)
+        for use in list(self.uses):
+            self.move_use(use, other)
+
+    def move_use(self, use: Use, other: Value) -> None:
+        """Let `other` be read where this value is, at one of its uses."""
+        user, index = use
+        operands = user.inputs if isinstance(user, Node) else user.outputs
+        operands[index] = other
+        del self.uses[use]
+        other.uses[use] = None
 
     def __reduce__(self) -> Any:
         raise _not_alone(f"value {self.name!r}")
@@ -189,6 +200,12 @@ class Node:
         self.set_inputs(inputs)
 
     @property
+    def is_read(self) -> bool:
+        """Whether anybody reads a result."""
+        outputs = self.outputs
+        return bool(outputs[0].uses) if len(outputs) == 1 else any(v.uses for v in outputs)
+
+    @property
     def kind(self) -> str:
         """The operator's name."""
         return self.op.name
@@ -204,23 +221,24 @@ class Node:
 
     def set_operand(self, index: int, value: Value | None) -> None:
         old = self.inputs[index]
+        use = _use((self, index))
         if old is not None:
-            old.uses.pop(Use(self, index), None)
+            old.uses.pop(use, None)
         self.inputs[index] = value
         if value is not None:
-            value.uses[Use(self, index)] = None
+            value.uses[use] = None
 
     def set_inputs(self, values: Iterable[Value | None]) -> None:
         """Read these values from now on; absent ones at the end are dropped."""
         for index, old in enumerate(self.inputs):
             if old is not None:
-                old.uses.pop(Use(self, index), None)
-        self.inputs = list(values)
-        while self.inputs and self.inputs[-1] is None:
-            self.inputs.pop()
-        for index, value in enumerate(self.inputs):
+                old.uses.pop(_use((self, index)), None)
+        self.inputs = inputs = list(values)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        for index, value in enumerate(inputs):
             if value is not None:
-                value.uses[Use(self, index)] = None
+                value.uses[_use((self, index))] = None
 
     def renumber(self) -> None:
         """Give the node a serial number of its own, in place of that of what it is a copy of or
@@ -286,7 +304,7 @@ class Graph:
 
     def remove(self, node: Node) -> None:
         """Take out a node that nobody reads."""
-        if any(value.uses for value in node.outputs):
+        if node.is_read:
             raise GraphError(f"node {node.name!r} is still read and cannot be removed")
         node.set_inputs(())
         for body in node.subgraphs.values():
@@ -381,17 +399,22 @@ def captured(node: Node) -> Iterator[Value]:
 def topological_order(graph: Graph) -> list[Node]:
     """Nodes of `graph` in execution order, stable with respect to insertion; linear time."""
     order: list[Node] = []
-    state: dict[Node, int] = {}
+    done: set[Node] = set()
     for root in graph.unordered_nodes:
-        if root in state:
+        if root in done:
             continue
-        stack: list[tuple[Node, Iterator[Node]]] = [(root, _producers(graph, root))]
-        state[root] = 1
+        above = _producers(graph, root)
+        if done.issuperset(above):
+            done.add(root)
+            order.append(root)
+            continue
+        stack, opened = [(root, iter(above))], {root}
         while stack:
             node, pending = stack[-1]
             for producer in pending:
-                mark = state.get(producer)
-                if mark == 1:
+                if producer in done:
+                    continue
+                if producer in opened:
                     raise GraphError(
                         f"the graph has a cycle through {producer.kind} node {producer.name!r}",
                         where=graph.name,
@@ -400,25 +423,22 @@ def topological_order(graph: Graph) -> list[Node]:
                             "wrongly"
                         ),
                     )
-                if mark is None:
-                    state[producer] = 1
-                    stack.append((producer, _producers(graph, producer)))
-                    break
+                opened.add(producer)
+                stack.append((producer, iter(_producers(graph, producer))))
+                break
             else:
-                state[node] = 2
+                done.add(node)
                 order.append(node)
                 stack.pop()
     return order
 
 
-def _producers(graph: Graph, node: Node) -> Iterator[Node]:
-    for value in node.inputs:
-        if value is not None and value.producer is not None and value.producer.graph is graph:
-            yield value.producer
+def _producers(graph: Graph, node: Node) -> list[Node]:
+    """The nodes of `graph` whose values a node and its bodies read."""
+    producers = [v.producer for v in node.inputs if v is not None and v.producer is not None]
     if node.subgraphs:
-        for value in captured(node):
-            if value.producer is not None and value.producer.graph is graph:
-                yield value.producer
+        producers += [v.producer for v in captured(node) if v.producer is not None]
+    return [producer for producer in producers if producer.graph is graph]
 
 
 def constant(
@@ -435,7 +455,7 @@ def constant(
         data = np.asarray(array)
         data = data.astype(np.float32) if data.dtype.kind == "f" else data
     element = dtype or dtypes.by_numpy(data.dtype)
-    value = Value(TensorType(element, tuple(int(d) for d in data.shape)), name, data)
+    value = Value(TensorType(element, data.shape), name, data)
     if element.kind in "iu" and data.size <= 64:
         value.content = as_content(data)
     return value

@@ -277,8 +277,11 @@ def exact_divide(a: Dim, b: Dim) -> Dim | None:
     """`a / b` where every term of `a` is divisible by `b` (a number or a single term), else
     None.
     """
-    if a == b:
-        return 1
+    return 1 if a == b else _exact_quotient(a, b)
+
+
+@lru_cache(maxsize=1 << 14)
+def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
     divisor = _terms(b)
     if len(divisor) != 1:
         return _divide_polynomial(a, b) if isinstance(a, Expr) and isinstance(b, Expr) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 
 from infuse.errors import ShapeError
 from infuse.ir.dims.expression import Atom, Dim, Expr, floordiv, mod, symbol, symbols
@@ -106,4 +106,9 @@ def product(dims: Iterable[Dim]) -> Dim:
             rest.append(dim)
         else:
             number *= dim
-    return number * reduce(operator.mul, rest) if rest else number
+    return _product(number, tuple(rest)) if rest else number
+
+
+@lru_cache(maxsize=1 << 14)
+def _product(number: int, factors: tuple[Dim, ...]) -> Dim:
+    return number * reduce(operator.mul, factors)

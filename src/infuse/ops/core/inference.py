@@ -32,7 +32,7 @@ def symbols_of(type: Type) -> set[str]:
     if isinstance(type, HOLDERS):
         return symbols_of(type.element)
     assert isinstance(type, TensorType)
-    return set().union(*(dims.symbols(d) for d in type.shape or ()))
+    return set().union(*[dims.symbols(d) for d in type.shape or () if not isinstance(d, int)])
 
 
 def _given_symbols(graph: Graph) -> set[str]:
