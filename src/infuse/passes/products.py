@@ -49,8 +49,9 @@ class Product(Immutable):
         return np.broadcast_to(data(self.bias).reshape(-1), columns)
 
     @property
-    def nodes(self) -> set[Node]:
-        return {self.node, self.last}
+    def nodes(self) -> tuple[Node, ...]:
+        """The node, and the one of the sum, in order."""
+        return tuple(dict.fromkeys((self.node, self.last)))
 
 
 class MergeProducts(Pass):
