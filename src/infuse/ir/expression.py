@@ -122,10 +122,19 @@ class Variable(Expression):
 class OneOf(Expression):
     """The first of several patterns that matches."""
 
-    __slots__ = ("choices",)
+    __slots__ = ("_by_kind", "choices")
 
     def __init__(self, *choices: Any) -> None:
         self.choices = choices
+        self._by_kind: dict[str | None, tuple[Any, ...]] = {}
+
+    def made_by(self, kind: str | None) -> tuple[Any, ...]:
+        """The choices that a result of an operator of this kind may be, or that of none."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = tuple(
+                [c for c in self.choices if not isinstance(c, Call) or c.kind == kind]
+            )
+        return self._by_kind[kind]
 
     def __repr__(self) -> str:
         return " | ".join(map(str, self.choices))

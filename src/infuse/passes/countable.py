@@ -25,9 +25,14 @@ def check_sizes(graph: Graph) -> None:
 
 def _check(value: Value) -> None:
     kind = value.type
-    if not isinstance(kind, TensorType) or not kind.is_static or kind.shape is None:
+    if not isinstance(kind, TensorType) or not kind.shape:
         return
-    if kind.shape and isinstance(kind.size, int) and kind.size > _MOST:
+    count = 1
+    for size in kind.shape:
+        if not isinstance(size, int):
+            return
+        count *= size
+    if count > _MOST:
         raise ModelFileError(
             f"its tensor {value.name!r} has the shape {list(kind.shape)}: more elements than can "
             "be counted"

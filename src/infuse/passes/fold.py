@@ -50,11 +50,10 @@ class Folder:
         constants = _from_content(node)
         if constants is not None:
             return constants
-        if (
-            any(v is not None and v.const is None for v in node.inputs)
-            or node in self.skipped
-            or op.name in KEPT
-        ):
+        for value in node.inputs:
+            if value is not None and value.const is None:
+                return None
+        if node in self.skipped or op.name in KEPT:
             return None
         if not all(isinstance(v.type, TensorType) for v in node.outputs) or self._grows(node):
             return None
@@ -118,10 +117,11 @@ def _from_content(node: Node) -> Sequence[Value] | None:
     results = []
     for value in node.outputs:
         content = value.content
-        if content is None or not all(
-            isinstance(x, (int, np.integer, np.bool_)) for x in content.reshape(-1)
-        ):
+        if content is None:
             return None
+        for element in content.reshape(-1).tolist():
+            if not isinstance(element, (int, np.integer, np.bool_)):
+                return None
         results.append(_constant(content.astype(value.dtype.numpy), value))
     return results
 

@@ -201,7 +201,7 @@ def _symbols(graph: Graph) -> set[str]:
     names: set[str] = set()
     for inner in graph.all_graphs():
         values = [*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)]
-        names.update(*(symbols_of(v.type) for v in values))
+        names.update(*[symbols_of(type) for type in {v.type for v in values}])
     return names
 
 

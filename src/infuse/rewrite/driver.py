@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from infuse.errors import InfuseError, RuleError
 from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
-from infuse.rewrite.matcher import Glance, Match, glance, kind_of, matches, may_match
+from infuse.rewrite.glance import NARROW, key_of, may_match
+from infuse.rewrite.matcher import Match, matches
 from infuse.rewrite.node_ref import label, node_ref
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
@@ -26,8 +28,8 @@ LONGEST_LINE = 1000
 endless; in a graph of more nodes, as many as that has.
 """
 FIRES_PER_NODE = 10
-NARROW = 6
-"""Operands by which nodes are told apart; of nodes with more, all patterns are tried."""
+REMEMBERED = 1 << 14
+"""Surroundings of nodes of which it is remembered which rules may fit."""
 
 Folder = Callable[[Node], "Sequence[Value] | None"]
 Check = Callable[[Graph, str], None]
@@ -53,12 +55,9 @@ class Driver:
         self.report = report or Report()
         self.fold = fold
         self.check = check
-        self._all = _Rules()
-        self._new = _Rules()
-        for rule in rules:
-            self._all.add(rule)
-            if rule not in settled:
-                self._new.add(rule)
+        chosen, old = tuple(rules), frozenset(settled)
+        self._all = _indexed(chosen)
+        self._new = _indexed(tuple([rule for rule in chosen if rule not in old]))
         self._at_rest = bool(settled)
 
     @np.errstate(all="ignore")
@@ -152,11 +151,9 @@ class Driver:
         graph = root.graph
         assert graph is not None
         touched: list[Node] = list(created)
-        boundary = dict.fromkeys(v for node in covered for v in node.operands())
-        new_nodes = set(created)
-        heirs = dict.fromkeys(
-            v.producer for v in results if v.producer is not None and v.producer not in new_nodes
-        )
+        operands = [v for node in covered for v in node.inputs if v is not None]
+        makers = [v.producer for v in results if v.producer is not None]
+        heirs = dict.fromkeys(maker for maker in makers if maker not in created)
         for old, new in zip(root.outputs, results):
             better = compare_types(old.type, new.type) is Change.BETTER
             if new.content is None:
@@ -169,13 +166,12 @@ class Driver:
         gone = remove_dead([root])
         if created and results[0].producer is created[-1]:
             created[-1].name = root.name or created[-1].name
-        for value in boundary:
+        for value in dict.fromkeys(operands):
             if value.producer is not None:
                 touched.append(value.producer)
             if len(value.uses) <= 2:
                 touched.extend(value.users())
-        place = {node: index for index, node in enumerate(covered)}
-        removed = label(sorted(gone, key=lambda node: place.get(node, len(place))))
+        removed = label(_in_order(gone, covered))
         self.report.add(
             Rewrite(name, removed, label(created), level, rows, note, tuple(map(node_ref, heirs)))
         )
@@ -185,7 +181,15 @@ class Driver:
 
 
 def _is_dead(node: Node) -> bool:
-    return node.op.domain != "host" and not any(v.uses for v in node.outputs)
+    return not node.is_read and node.op.domain != "host"
+
+
+def _in_order(nodes: list[Node], covered: Sequence[Node]) -> list[Node]:
+    """Nodes as a match has them, then the others."""
+    if len(nodes) == 1:
+        return nodes
+    place = {node: index for index, node in enumerate(covered)}
+    return sorted(nodes, key=lambda node: place.get(node, len(place)))
 
 
 def _build(rule: Rule, match: Match, patch: Patch) -> list[Value] | None:
@@ -214,7 +218,7 @@ def refusal(rule: Rule, match: Match) -> str | None:
 
 
 def _refusal(rule: Rule, match: Match) -> str | None:
-    if not rule.shares:
+    if len(match.nodes) > 1 and not rule.shares:
         covered = set(match.nodes)
         for inner in match.nodes[1:]:
             for value in inner.outputs:
@@ -286,30 +290,41 @@ def _same_operand(a: Value | None, b: Value | None) -> bool:
 class _Rules:
     """Rules and their patterns by what can be seen of the nodes at which they fit."""
 
-    def __init__(self) -> None:
-        self._by_kind: dict[tuple[str, str], list[tuple[Rule, Call, Glance]]] = defaultdict(list)
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_kind: dict[tuple[str, str], list[tuple[Rule, Call]]] = defaultdict(list)
         self._fitting: dict[Hashable, list[tuple[Rule, Call]]] = {}
-
-    def add(self, rule: Rule) -> None:
-        for pattern in rule.patterns:
-            self._by_kind[pattern.domain, pattern.kind].append((rule, pattern, glance(pattern)))
+        for rule in rules:
+            for pattern in rule.patterns:
+                self._by_kind[pattern.domain, pattern.kind].append((rule, pattern))
 
     def fitting(self, node: Node) -> list[tuple[Rule, Call]]:
-        """The patterns that may fit at a node, looked up by the kinds of what makes its
-        operands.
+        """The patterns that may fit at a node, looked up by the kinds of what makes its operands,
+        and of what makes the operands of these.
         """
-        op = node.op
         if len(node.inputs) > NARROW:
             return self._seen(node)
-        key = (op.domain, op.name, *map(kind_of, node.inputs))
+        key = key_of(node)
         rules = self._fitting.get(key)
         if rules is None:
+            if len(self._fitting) >= REMEMBERED:
+                self._fitting.clear()
             rules = self._fitting[key] = self._seen(node)
         return rules
 
     def _seen(self, node: Node) -> list[tuple[Rule, Call]]:
         rules = self._by_kind.get((node.op.domain, node.op.name), ())
-        return [(rule, pattern) for rule, pattern, look in rules if may_match(look, node)]
+        makers = {value.producer.op.name for value in node.operands() if value.producer is not None}
+        return [
+            (rule, pattern)
+            for rule, pattern in rules
+            if not (rule.reads and makers.isdisjoint(rule.reads)) and may_match(pattern, node)
+        ]
+
+
+@lru_cache(maxsize=16)
+def _indexed(rules: tuple[Rule, ...]) -> _Rules:
+    """The same rules are looked for in one model after the other."""
+    return _Rules(rules)
 
 
 class _Worklist:
@@ -327,9 +342,10 @@ class _Worklist:
         return self._queue
 
     def push(self, nodes: Iterable[Node]) -> None:
+        queued = self._queued
         for node in nodes:
-            if node not in self._queued and node.graph is not None:
-                self._queued.add(node)
+            if node not in queued and node.graph is not None:
+                queued.add(node)
                 self._queue.append(node)
 
     def pop(self) -> Node | None:

@@ -5,7 +5,7 @@ spellings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -73,8 +73,51 @@ def matches(pattern: Call, root: Node, trace: Trace | None = None) -> Iterator[M
     """All ways in which `pattern` fits with `root` as its last operation; nodes of other graphs are
     not matched.
     """
+    if trace is None and _is_flat(pattern):
+        return _flat_matches(pattern, root)
+    return _deep_matches(pattern, root, trace)
+
+
+def _deep_matches(pattern: Call, root: Node, trace: Trace | None) -> Iterator[Match]:
     for state in _match_node(pattern, root, _State({}, ()), trace):
         yield Match(root, state.bound, state.nodes)
+
+
+@lru_cache(maxsize=4096)
+def _is_flat(pattern: Call) -> bool:
+    """Whether a pattern is one operation on anything: there is nothing to search for."""
+    return not pattern.attributes and all(isinstance(a, Variable) for a in pattern.args)
+
+
+def _flat_matches(pattern: Call, root: Node) -> Iterator[Match]:
+    if root.op.name != pattern.kind or root.op.domain != pattern.domain:
+        return
+    args, inputs = pattern.args, root.inputs
+    bound = _flat_bound(pattern, root, inputs)
+    if bound is not None:
+        yield Match(root, bound, (root,))
+    if len(args) == 2 == len(inputs) and is_commutative(root) and args[0] is not args[1]:
+        bound = _flat_bound(pattern, root, inputs[::-1])
+        if bound is not None:
+            yield Match(root, bound, (root,))
+
+
+def _flat_bound(pattern: Call, root: Node, values: Sequence[Value | None]) -> dict[str, Any] | None:
+    """What the variables of a flat pattern stand for, None where they cannot."""
+    bound: dict[str, Any] = {pattern.label: root} if pattern.label else {}
+    for place, variable in enumerate(pattern.args):
+        if variable.variadic:
+            rest = tuple(values[place:])
+            return bound if bound.setdefault(variable.name, rest) == rest else None
+        value = values[place] if place < len(values) else None
+        if value is None:
+            if not variable.optional:
+                return None
+        elif variable.constant and value.const is None:
+            return None
+        if bound.setdefault(variable.name, value) is not value:
+            return None
+    return bound if len(values) <= len(pattern.args) else None
 
 
 def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> Iterator[_State]:
@@ -181,7 +224,9 @@ def _match_value(
         if bound is not None:
             yield bound
     elif isinstance(pattern, OneOf):
-        for choice in pattern.choices:
+        producer = None if value is None else value.producer
+        kind = None if producer is None else producer.op.name
+        for choice in pattern.made_by(kind) if trace is None else pattern.choices:
             yield from _match_value(choice, value, node, state, trace)
     elif pattern is None:
         if value is None:
@@ -262,64 +307,3 @@ def _tolerance(number: float, dtype: DType) -> float:
     return max(
         TOLERANCE, {16: 2.0**-8 if dtype.name == "bfloat16" else 2.0**-11}.get(dtype.bits, 0.0)
     )
-
-
-# -- a quick look before the search ----------------------------------------------------------------
-
-Glance = tuple[bool, tuple[Any, ...]]
-_CONSTANT = "constant"
-
-
-@lru_cache(maxsize=4096)
-def glance(pattern: Call) -> Glance:
-    """What can be seen of a pattern at one look: kinds of the producers of its operands."""
-    return any(isinstance(a, Variable) and a.variadic for a in pattern.args), tuple(
-        map(_look, pattern.args)
-    )
-
-
-def _look(pattern: Any) -> Any:
-    """The kinds that make an operand, `_CONSTANT`, or None for anything."""
-    if pattern is None:
-        return None
-    if isinstance(pattern, Variable):
-        return _CONSTANT if pattern.constant and not pattern.optional else None
-    if isinstance(pattern, OneOf):
-        looks = [_look(choice) for choice in pattern.choices]
-        if any(look is None or look is _CONSTANT for look in looks):
-            return None
-        return frozenset().union(*looks)
-    return frozenset((pattern.kind,)) if isinstance(pattern, Call) else _CONSTANT
-
-
-def kind_of(value: Value | None) -> str | None:
-    """All that a glance sees of an operand: the kind of its producer, `_CONSTANT`, or None."""
-    if value is None:
-        return None
-    if value.const is not None:
-        return _CONSTANT
-    return None if value.producer is None else value.producer.op.name
-
-
-def may_match(look: Glance, node: Node) -> bool:
-    """False where a pattern with this glance certainly does not fit at `node`."""
-    open_ended, expected = look
-    inputs = node.inputs
-    if open_ended or len(inputs) > len(expected):
-        return open_ended
-    if len(inputs) == 2 == len(expected):
-        a, b = inputs
-        if _seen(expected[0], a) and _seen(expected[1], b):
-            return True
-        return is_commutative(node) and _seen(expected[0], b) and _seen(expected[1], a)
-    return all(_seen(look, value) for look, value in zip(expected, inputs))
-
-
-def _seen(look: Any, value: Value | None) -> bool:
-    if look is None:
-        return True
-    if value is None:
-        return False
-    if look is _CONSTANT:
-        return value.const is not None
-    return value.producer is not None and value.producer.op.name in look

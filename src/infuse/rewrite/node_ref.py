@@ -41,7 +41,7 @@ def label(nodes: Iterable[Node]) -> tuple[NodeRef, ...]:
     for node in nodes:
         gone = node.graph is None
         refs.append(node_ref(node, None if gone else _signature(node)))
-        for body in node.subgraphs.values():
+        for body in node.subgraphs.values() if node.subgraphs else ():
             for graph in body.all_graphs():
                 refs += [
                     node_ref(inner, None if gone else _signature(inner))

@@ -86,7 +86,7 @@ class Patch:
     def undo(self) -> None:
         """Remove what was created and is not read."""
         for node in reversed(self.created):
-            if node.graph is not None and not any(v.uses for v in node.outputs):
+            if node.graph is not None and not node.is_read:
                 self.graph.remove(node)
 
 
@@ -129,7 +129,7 @@ def remove_dead(candidates: Iterable[Node]) -> list[Node]:
     pending = list(candidates)
     while pending:
         node = pending.pop()
-        if node.graph is None or any(v.uses for v in node.outputs):
+        if node.graph is None or node.is_read:
             continue
         below = producers(node)
         node.graph.remove(node)
@@ -140,7 +140,7 @@ def remove_dead(candidates: Iterable[Node]) -> list[Node]:
 
 def producers(node: Node) -> list[Node]:
     """The nodes whose values `node` and its bodies read, those outside the bodies among them."""
-    nodes = [v.producer for v in node.operands() if v.producer is not None]
+    nodes = [v.producer for v in node.inputs if v is not None and v.producer is not None]
     if node.subgraphs:
         nodes += [v.producer for v in captured(node) if v.producer is not None]
     return nodes
@@ -150,9 +150,9 @@ def redirect(old: Value, new: Value, created: Collection[Node] = ()) -> None:
     """Move all readers of `old` to `new`, which takes over the name where it has none; `created`
     read on.
     """
-    for user, index in list(old.uses):
-        if user not in created:
-            user.set_operand(index, new)
+    for use in list(old.uses):
+        if use.user not in created:
+            old.move_use(use, new)
     if old.name and not new.name and new.producer is not None:
         new.name = old.name
 

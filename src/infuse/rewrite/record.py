@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from infuse.ir.html import paragraphs, table
 from infuse.rewrite.verdict import Verdict
@@ -28,8 +28,7 @@ def unwrapped(docstring: str | None) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-@dataclass(frozen=True)
-class Rewrite:
+class Rewrite(NamedTuple):
     """One rewrite that fired. Nodes are given as `Kind(name)`; `label` makes these, and they know
     which node it was.
     """

@@ -23,7 +23,7 @@ class Change(Enum):
 
 def compare_types(old: Type, new: Type) -> Change:
     """How `new` compares with `old`, both types of one value."""
-    if old == new:
+    if old is new or old == new:
         return Change.SAME
     if not isinstance(old, TensorType) or not isinstance(new, TensorType) or old.dtype != new.dtype:
         return Change.CLASH

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import FunctionType, MethodType
 from typing import Any, ClassVar, NamedTuple
 
 from infuse.errors import RuleError
@@ -60,6 +61,10 @@ class Rule:
     """Feature rows (docs/features.md) that this rule delivers."""
     shares: ClassVar[bool] = False
     """Whether matched nodes below the root may have other readers, and then stay for them."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Operators of which one has to make an operand of the root, where the pattern leaves open
+    what does: the rule is not tried elsewhere. Empty for anything.
+    """
     opt_in: ClassVar[bool] = False
     """Fires only when named in `only` or `enable`."""
     closing: ClassVar[bool] = False
@@ -126,10 +131,11 @@ class Rule:
         return {name: (f, _parameters(f)) for name, f in functions.items() if f is not None}
 
     def _call(self, name: str, bound: Mapping[str, Any], default: Any = None) -> Any:
-        if name not in self._functions:
+        found = self._functions.get(name)
+        if found is None:
             return default
-        function, parameters = self._functions[name]
-        return function(*(self._argument(bound, p) for p in parameters))
+        function, parameters = found
+        return function(*[bound[p[0]] if p[0] in bound else self._default(p) for p in parameters])
 
     def check(self, bound: Mapping[str, Any]) -> None:
         """Run `when`; Refusal when it does not hold. Warnings of NumPy are the caller's matter."""
@@ -150,19 +156,30 @@ class Rule:
         """Run `covers`; nothing where the rule has none."""
         return tuple(self._call("covers", bound, ()))
 
-    def _argument(self, bound: Mapping[str, Any], parameter: Parameter) -> Any:
-        name, default = parameter
-        if name in bound:
-            return bound[name]
-        if default is inspect.Parameter.empty:
-            raise RuleError(f"it asks for {name!r}, which its pattern does not bind")
-        return default
+    def _default(self, parameter: Parameter) -> Any:
+        if parameter.default is inspect.Parameter.empty:
+            raise RuleError(f"it asks for {parameter.name!r}, which its pattern does not bind")
+        return parameter.default
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    if _is_plain(function):
+        code, defaults = function.__code__, function.__defaults__ or ()
+        names = code.co_varnames[1 : code.co_argcount]
+        needed = [inspect.Parameter.empty] * (len(names) - len(defaults))
+        return tuple(map(Parameter, names, (*needed, *defaults)))
     return tuple(
         Parameter(p.name, p.default) for p in inspect.signature(function).parameters.values()
     )
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    """Whether a method says all of its parameters itself, for which the general way takes long."""
+    if not isinstance(function, MethodType) or not isinstance(function.__func__, FunctionType):
+        return False
+    code = function.__code__
+    several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    return not (code.co_flags & several or code.co_kwonlyargcount or vars(function.__func__))
 
 
 class Pass:

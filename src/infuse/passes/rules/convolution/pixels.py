@@ -144,6 +144,7 @@ class SlicesAsSpaceToDepth(Rule):
     """
 
     rows = ("G23", "G27")
+    reads = ("Slice",)
     shares = True
     examples = ({"xs": _slices(_IMAGE, (0, 0), (0, 1), (1, 0), (1, 1)), "root": {"axis": 1}},)
 

@@ -61,6 +61,7 @@ class MergeSplitConvs(Rule):
     """Concat of a Conv of each part of Split(x), channels in order → one Conv in groups"""
 
     rows = ("G23",)
+    reads = ("Conv",)
     rounding = _ORDER
     shares = True
     examples = tuple(
@@ -132,6 +133,7 @@ class MergeFilters(Rule):
     """
 
     rows = ("G23",)
+    reads = ("Conv",)
     rounding = _ORDER
     shares = True
     examples = tuple(

@@ -4,7 +4,7 @@ order of its axes, or other rows of the same elements. Operators say which axes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -240,7 +240,7 @@ def moved_through(top: Value, root: Node) -> tuple[Moved, list[Node]]:
             result.update(zip(node.outputs, _split_below(node, result)))
         else:
             result[node.output] = moved_below(node, result)
-    require(top in result, "nothing is between the two")
+    require(top in result, "nothing is between two Transposes")
     return result[top], [*reversed(region), *moves]
 
 
@@ -264,20 +264,53 @@ def between(
     top: Value, root: Node, ends: Callable[[Node], bool], splits: bool = False
 ) -> list[Node]:
     """The operators that make `top`, each after those that it reads, up to where `ends` holds, or
-    something is read elsewhere; Split is one of them where `splits` says so.
+    something is read elsewhere; Split is one of them where `splits` says so. Nothing where `ends`
+    holds nowhere around.
+    """
+
+    def fits(node: Node) -> bool:
+        return shared_axes(node) is not None or (splits and _is_split(node))
+
+    around = _region(top, root, ends, None)
+    if around is not None and not any(map(ends, _makers(around))):
+        return []  # in most cases: whether operators fit takes much longer
+    region = _region(top, root, ends, fits)
+    require(region is not None, "there is much between the two")
+    return list(reversed(region or ()))
+
+
+def _region(
+    top: Value, root: Node, ends: Callable[[Node], bool], fits: Callable[[Node], bool] | None
+) -> dict[Node, None] | None:
+    """The operators that make `top`, up to where `ends` holds, something is read elsewhere, or an
+    operator does not fit; None for more than `MOST`.
     """
     region: dict[Node, None] = {}
-    inside = {root}
-    pending = [top]
+    pending = [top.producer]
     while pending:
-        node = pending.pop().producer
-        if node is None or node in inside or node.graph is not root.graph or ends(node):
+        node = pending.pop()
+        if node is None or node in region or node is root or node.graph is not root.graph:
             continue
-        users = {u.user for output in node.outputs for u in output.uses}
-        if not users <= inside or not (shared_axes(node) or (splits and _is_split(node))):
+        if ends(node) or not _is_read_inside(node, region, root):
             continue
-        require(len(region) < MOST, "there is much between the two")
+        if fits is not None and not fits(node):
+            continue
+        if len(region) == MOST:
+            return None
         region[node] = None
-        inside.add(node)
-        pending += node.operands()
-    return list(reversed(region))
+        pending += [x.producer for x in node.operands()]
+    return region
+
+
+def _makers(nodes: Iterable[Node]) -> Iterator[Node]:
+    """What makes the operands of nodes."""
+    return (x.producer for n in nodes for x in n.operands() if x.producer is not None)
+
+
+def _is_read_inside(node: Node, region: Container[Node], root: Node) -> bool:
+    """Whether only a region and `root` read what a node gives."""
+    for output in node.outputs:
+        for user, _ in output.uses:
+            if user is not root and user not in region:
+                return False
+    return True

@@ -182,6 +182,7 @@ class SinkTransposes(Rule):
     """
 
     rows = ("G24", "G25")
+    reads = ("Transpose",)
     shares = True
     rounding = "terms are reduced in another order"
     examples = (

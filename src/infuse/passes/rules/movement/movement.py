@@ -109,6 +109,7 @@ class MergeConcats(Rule):
     """Concat(Concat(x, y), z) along one axis → Concat(x, y, z)"""
 
     rows = ("G8",)
+    reads = ("Concat",)
     examples = (
         {"xs": [Call("Concat", ((4, 3), (4, 2)), {"axis": 1}), (4, 1)], "root": {"axis": -1}},
     )
@@ -143,6 +144,7 @@ class RemoveSplitConcat(Rule):
     """Concat(Split(x)) of all parts in order → x"""
 
     rows = ("G9",)
+    reads = ("Split",)
     shares = True
     examples = ({"xs": [_HALVES, _HALVES[1]], "root": {"axis": 1}},)
 

@@ -86,6 +86,7 @@ class ComputeBeforeExpand(Rule):
 
     level = "extended"
     rows = ("G24", "G25")
+    reads = ("Expand",)
     rounding = "fewer rows are multiplied at once"
     examples = tuple(
         {"xs": [Call("Expand", ((1, 3, 4), s)), *more]}
