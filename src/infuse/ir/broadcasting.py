@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Node
@@ -16,7 +18,11 @@ def broadcast_shapes(*shapes: Shape | None, exact: bool = False) -> Shape | None
     """
     if any(s is None for s in shapes):
         return None
-    known = _resolved_all([s for s in shapes if s is not None])
+    known = [s for s in shapes if s is not None]
+    longest = max(known, key=len, default=())
+    if _all_end(known, longest):
+        return longest
+    known = _resolved_all(known)
     rank = max(map(len, known), default=0)
     result: list[dims.Dim] = []
     for axis in range(rank):
@@ -27,6 +33,11 @@ def broadcast_shapes(*shapes: Shape | None, exact: bool = False) -> Shape | None
                 size = _broadcast_dims(size, shape[position], exact)
         result.append(size)
     return tuple(result)
+
+
+def _all_end(shapes: Iterable[Shape], longest: Shape) -> bool:
+    """Whether all shapes are the end of the longest: nothing is repeated but along new axes."""
+    return all(shape == longest[len(longest) - len(shape) :] for shape in shapes)
 
 
 def _resolved_all(shapes: list[Shape]) -> list[Shape]:
@@ -80,6 +91,9 @@ def open_broadcasts(node: Node) -> dict[int, Shape]:
     if fixed is None or all(_is_static(shape) for shape in map(_shape_of, node.inputs)):
         return {}
     shapes = {number: shape for number, v in enumerate(node.inputs) if (shape := _shape_of(v))}
+    outer = [shape[: len(shape) - fixed] for shape in shapes.values()]
+    if _all_end(outer, max(outer, key=len)):
+        return {}
     if fixed == 0:
         shapes = dict(zip(shapes, _resolved_all(list(shapes.values()))))
     common = broadcast_shapes(*(shape[: len(shape) - fixed] for shape in shapes.values()))

@@ -66,19 +66,11 @@ class _Cloning:
 
     def node(self, node: Node) -> Node:
         made = self.values.get
-        copy = Node(
-            node.op,
+        return node.copied(
             [None if v is None else made(v) or self.read(v) for v in node.inputs],
             [self.define(value) for value in node.outputs],
-            name=node.name,
-            origin=node.origin,
-            subgraphs={name: self.graph(body) for name, body in node.subgraphs.items()},
+            {name: self.graph(body) for name, body in node.subgraphs.items()},
         )
-        copy.serial = node.serial
-        copy.origin = node.origin
-        copy.doc = node.doc
-        copy.metadata = dict(node.metadata)
-        return copy
 
     def define(self, value: Value) -> Value:
         copy = Value(value.type, value.name, value.const)

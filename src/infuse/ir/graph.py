@@ -129,8 +129,8 @@ class Value(Expression):
 
     def users(self) -> Iterator[Node]:
         """The nodes that read this value, each once, in the order in which they came."""
-        users = dict.fromkeys([user for user, _ in self.uses])
-        return iter([user for user in users if isinstance(user, Node)])
+        users = [user for user, _ in self.uses if isinstance(user, Node)]
+        return iter(users if len(users) < 2 else dict.fromkeys(users))
 
     def replace_by(self, other: Value) -> None:
         """Let everyone who reads this value read `other`."""
@@ -140,8 +140,13 @@ class Value(Expression):
     def move_use(self, use: Use, other: Value) -> None:
         """Let `other` be read where this value is, at one of its uses."""
         user, index = use
-        operands = user.inputs if isinstance(user, Node) else user.outputs
-        operands[index] = other
+        if isinstance(user, Node):
+            user.inputs[index] = other
+            if user.graph is not None:
+                user.graph.reorder()
+        else:
+            user.outputs[index] = other
+            user.reorder()
         del self.uses[use]
         other.uses[use] = None
 
@@ -227,6 +232,8 @@ class Node:
         self.inputs[index] = value
         if value is not None:
             value.uses[use] = None
+        if self.graph is not None:
+            self.graph.reorder()
 
     def set_inputs(self, values: Iterable[Value | None]) -> None:
         """Read these values from now on; absent ones at the end are dropped."""
@@ -239,6 +246,29 @@ class Node:
         for index, value in enumerate(inputs):
             if value is not None:
                 value.uses[_use((self, index))] = None
+        if self.graph is not None:
+            self.graph.reorder()
+
+    def copied(
+        self,
+        inputs: list[Value | None],
+        outputs: list[Value],
+        subgraphs: Mapping[str, Graph],
+    ) -> Node:
+        """A node with all that this one has, its serial number too, but for the values."""
+        copy = Node.__new__(Node)
+        copy.op, copy.serial, copy.graph = self.op, self.serial, None
+        copy.name, copy.origin, copy.doc = self.name, self.origin, self.doc
+        copy.metadata, copy.subgraphs = dict(self.metadata), dict(subgraphs)
+        copy.inputs, copy.outputs = inputs, outputs
+        for index, value in enumerate(outputs):
+            value.producer, value.index = copy, index
+        for index, operand in enumerate(inputs):
+            if operand is not None:
+                operand.uses[_use((copy, index))] = None
+        for body in subgraphs.values():
+            body.parent = copy
+        return copy
 
     def renumber(self) -> None:
         """Give the node a serial number of its own, in place of that of what it is a copy of or
@@ -278,6 +308,8 @@ class Graph:
         self.compression: Any = None
         """What a compression did (`CompressionReport`), None before any."""
         self._nodes: dict[Node, None] = {}
+        self._order: list[Node] | None = None
+        """The nodes in execution order, None where it is to be found anew."""
 
     # -- building ----------------------------------------------------------------------------------
 
@@ -287,20 +319,25 @@ class Graph:
         return value
 
     def add_node(self, node: Node) -> Node:
+        if node.graph is not None:
+            node.graph.reorder()
         node.graph = self
         self._nodes[node] = None
+        self.reorder()
         return node
 
     def add_output(self, value: Value, name: str | None = None) -> None:
         self.outputs.append(value)
         self.output_names.append(value.name if name is None else name)
         value.uses[Use(self, len(self.outputs) - 1)] = None
+        self.reorder()
 
     def set_operand(self, index: int, value: Value) -> None:
         """Let output `index` be `value`."""
         self.outputs[index].uses.pop(Use(self, index), None)
         self.outputs[index] = value
         value.uses[Use(self, index)] = None
+        self.reorder()
 
     def remove(self, node: Node) -> None:
         """Take out a node that nobody reads."""
@@ -311,6 +348,7 @@ class Graph:
             body.clear()
         node.graph = None
         del self._nodes[node]
+        self.reorder()
 
     def clear(self) -> None:
         """Give up all uses, those of captured outer values too; the nodes are in no graph any
@@ -323,6 +361,16 @@ class Graph:
             node.graph = None
             for body in node.subgraphs.values():
                 body.clear()
+        self.reorder()
+
+    def reorder(self) -> None:
+        """Nodes of this graph, or what they read, are others than before: find an order anew where
+        one is asked for, also in the graphs around.
+        """
+        graph: Graph | None = self
+        while graph is not None:
+            graph._order = None
+            graph = None if graph.parent is None else graph.parent.graph
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -331,7 +379,9 @@ class Graph:
         """The nodes, each after those whose values it (or its subgraphs) reads; GraphError on a
         cycle.
         """
-        return topological_order(self)
+        if self._order is None:
+            self._order = topological_order(self)
+        return list(self._order)
 
     @property
     def unordered_nodes(self) -> Iterable[Node]:

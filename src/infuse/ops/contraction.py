@@ -58,17 +58,18 @@ class MatMul(Op):
         return TensorType(dtype, (*stack, *rows, *columns))
 
     def shared_axes(self, node: Node) -> Axes | None:
-        a, b, result = node.inputs[0], node.inputs[1], node.output
+        a, b = node.inputs[0], node.inputs[1]
         assert a is not None
         assert b is not None
-        if None in (a.tensor.rank, b.tensor.rank, result.tensor.rank) or min(a.rank, b.rank) < 2:
+        first, second, result = a.tensor.shape, b.tensor.shape, node.output.tensor.shape
+        if first is None or second is None or result is None or min(len(first), len(second)) < 2:
             return None
-        rows, columns, depth = result.rank - 2, result.rank - 1, result.rank
-        left, right = (aligned(x.shape[:-2], result.shape[:-2]) for x in (a, b))
+        depth = len(result)
+        left, right = aligned(first[:-2], result[:-2]), aligned(second[:-2], result[:-2])
         if left is None or right is None:
             return None
-        operands = ((*left, rows, depth), (*right, depth, columns))
-        return Axes(operands, tuple(range(result.rank)), frozenset({depth}))
+        operands = ((*left, depth - 2, depth), (*right, depth, depth - 1))
+        return Axes(operands, tuple(range(depth)), frozenset({depth}))
 
     def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
         a, b = axes.operands

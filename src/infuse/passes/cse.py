@@ -21,6 +21,8 @@ from infuse.rewrite.record import Report, Rewrite
 
 PREFIX = 4096
 """Bytes of the largest constants that are told apart by all of them at once."""
+FIRST = 64
+"""Bytes at the beginning by which larger ones are looked up."""
 SAMPLE = 1024
 """Bytes at the beginning, in the middle and at the end by which larger ones are told apart before
 all are compared.
@@ -187,15 +189,15 @@ def _constant_key(array: Array) -> Hashable:
 
 
 class _Large:
-    """A key for a large array: by some of its bytes, and by all of them only where those agree."""
+    """A key for a large array: by its first bytes, by some of it where these agree, and by all of
+    it only where those do.
+    """
 
     __slots__ = ("bytes", "key")
 
     def __init__(self, array: Array) -> None:
         self.bytes: Array = array.reshape(-1).view(np.uint8)
-        middle = len(self.bytes) // 2
-        parts = (self.bytes[:SAMPLE], self.bytes[middle : middle + SAMPLE], self.bytes[-SAMPLE:])
-        self.key = (array.dtype, array.shape, *(part.tobytes() for part in parts))
+        self.key = (array.dtype, array.shape, self.bytes[:FIRST].tobytes())
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -203,7 +205,14 @@ class _Large:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Large) or self.key != other.key:
             return False
-        return _address(self.bytes) == _address(other.bytes) or _same_bytes(self.bytes, other.bytes)
+        if _address(self.bytes) == _address(other.bytes):
+            return True
+        return self._sample() == other._sample() and _same_bytes(self.bytes, other.bytes)
+
+    def _sample(self) -> tuple[bytes, ...]:
+        middle = len(self.bytes) // 2
+        parts = (self.bytes[:SAMPLE], self.bytes[middle : middle + SAMPLE], self.bytes[-SAMPLE:])
+        return tuple(part.tobytes() for part in parts)
 
 
 def _address(array: Array) -> Any:

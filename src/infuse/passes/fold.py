@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import InfuseError
-from infuse.ir.graph import Node, Value, constant
+from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Op, kinds_with
 from infuse.ops.core.evaluate import evaluate_node
@@ -116,14 +116,26 @@ def _from_content(node: Node) -> Sequence[Value] | None:
     """
     results = []
     for value in node.outputs:
-        content = value.content
-        if content is None:
+        result = None if value.content is None else _known(value, value.content)
+        if result is None:
             return None
-        for element in content.reshape(-1).tolist():
-            if not isinstance(element, (int, np.integer, np.bool_)):
-                return None
-        results.append(_constant(content.astype(value.dtype.numpy), value))
+        results.append(result)
     return results
+
+
+def _known(value: Value, content: Array) -> Value | None:
+    """The constant with these elements, None where some are no numbers."""
+    elements = content.reshape(-1).tolist()
+    for element in elements:
+        if not isinstance(element, (int, np.integer, np.bool_)):
+            return None
+    data = content.astype(value.dtype.numpy)
+    same = value.tensor.shape == data.shape and data.reshape(-1).tolist() == elements
+    if not same or any(isinstance(element, np.integer) for element in elements):
+        return _constant(data, value)
+    result = Value(value.type, value.name, data)
+    result.content = content
+    return result
 
 
 def _constant(array: object, like: Value) -> Value:

@@ -153,24 +153,24 @@ class Driver:
         touched: list[Node] = list(created)
         operands = [v for node in covered for v in node.inputs if v is not None]
         makers = [v.producer for v in results if v.producer is not None]
-        heirs = dict.fromkeys(maker for maker in makers if maker not in created)
+        heirs = dict.fromkeys([maker for maker in makers if maker not in created])
         for old, new in zip(root.outputs, results):
             better = compare_types(old.type, new.type) is Change.BETTER
             if new.content is None:
                 new.content = old.content
             readers = list(old.users())
             redirect(old, new, created)
-            touched.extend(readers)
+            touched += readers
             if better:
-                touched.extend(reinfer(readers))
+                touched += reinfer(readers)
         gone = remove_dead([root])
         if created and results[0].producer is created[-1]:
             created[-1].name = root.name or created[-1].name
         for value in dict.fromkeys(operands):
             if value.producer is not None:
                 touched.append(value.producer)
-            if len(value.uses) <= 2:
-                touched.extend(value.users())
+            if 0 < len(value.uses) <= 2:
+                touched += value.users()
         removed = label(_in_order(gone, covered))
         self.report.add(
             Rewrite(name, removed, label(created), level, rows, note, tuple(map(node_ref, heirs)))

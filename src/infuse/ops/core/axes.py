@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -69,11 +70,15 @@ def axis_of_lines(axes: Axes) -> int | None:
 def image_axes(node: Node) -> Axes | None:
     """The axes of a node that computes every image on its own: the first of its first operand."""
     x = node.inputs[0]
-    if x is None or x.tensor.rank is None or node.output.tensor.rank is None:
-        return None
-    inner = tuple(range(1, x.rank))
-    outer = tuple(range(x.rank, x.rank + node.output.rank - 1))
-    operands = ((0, *inner), *(None,) * (len(node.inputs) - 1))
+    rank, after = None if x is None else x.tensor.rank, node.output.tensor.rank
+    return None if rank is None or after is None else _image_axes(rank, after, len(node.inputs))
+
+
+@lru_cache(maxsize=256)
+def _image_axes(before: int, after: int, inputs: int) -> Axes:
+    inner = tuple(range(1, before))
+    outer = tuple(range(before, before + after - 1))
+    operands = ((0, *inner), *(None,) * (inputs - 1))
     return Axes(operands, (0, *outer), frozenset(inner + outer))
 
 
@@ -84,7 +89,10 @@ def aligned(shape: Shape | None, whole: Shape | None) -> Order | None:
     if shape is None or whole is None or len(shape) > len(whole):
         return None
     start = len(whole) - len(shape)
-    fits = all(a == b or dims.compare("==", a, 1) is True for a, b in zip(shape, whole[start:]))
+    part = whole[start:]
+    fits = shape == part or all(
+        a == b or dims.compare("==", a, 1) is True for a, b in zip(shape, part)
+    )
     return tuple(range(start, len(whole))) if fits else None
 
 

@@ -49,7 +49,7 @@ def rounded(array: Array, like: Value) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         result: Array = np.asarray(array).astype(like.dtype.numpy)
     if like.dtype.is_float:
-        finite = np.isfinite(result.astype(np.float64))
+        finite = np.isfinite(result if like.dtype.bits >= 32 else result.astype(np.float64))
         require(bool(finite.all()), "the merged constant is not finite")
     return result
 

@@ -10,6 +10,8 @@ nobody notices where they are not much larger than what they are added to.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from infuse.dtypes import DType
@@ -17,6 +19,8 @@ from infuse.ir.graph import Array, Value
 from infuse.passes.rules.common import float_info, rounded, wide
 from infuse.rewrite import require
 
+BLOCK = 1 << 14
+"""Elements that are looked at together."""
 CANCELLING = 16.0
 """Times by which constants are larger than their sum where they cancel each other."""
 
@@ -56,15 +60,40 @@ def require_sum(first: Array, second: Array, dtype: DType, beside: float = 1.0) 
 
     `beside` is the size of what the constants are added to, as in `require_addend`.
     """
+    cancels = noticed = False
+    everywhere = True
+    for one, two in _blocks(first, second) if beside > 0 else ():
+        apart, largest = _apart(one, two, dtype)
+        cancels = cancels or bool(apart.any())
+        everywhere = everywhere and bool(apart.all())
+        noticed = noticed or bool((apart & (largest > headroom(dtype) * beside)).any())
+    refused = noticed or (everywhere and cancels)
+    require(not refused, "the constants cancel each other: rounding may be meant")
+
+
+def _apart(first: Array, second: Array, dtype: DType) -> tuple[Array, Array]:
+    """Where two float64 arrays cancel each other or one is lost in the other, and the larger one's
+    size.
+    """
     one, two = np.abs(first), np.abs(second)
     largest, least = np.maximum(one, two), np.minimum(one, two)
     total = np.asarray(first + second)
     held = total.astype(dtype.numpy).astype(np.float64)
     lost = (least > 0) & (np.abs(held - total) * headroom(dtype) > least)
-    apart = (np.abs(total) * CANCELLING < largest) | lost
-    noticed = apart & (largest > headroom(dtype) * beside)
-    refused = beside > 0 and apart.size > 0 and bool(apart.all() or noticed.any())
-    require(not refused, "the constants cancel each other: rounding may be meant")
+    return (np.abs(total) * CANCELLING < largest) | lost, largest
+
+
+def _blocks(first: Array, second: Array) -> Iterator[tuple[Array, Array]]:
+    """Both arrays as they are broadcast, in pieces: a large table takes no more memory for each
+    step, and less time.
+    """
+    first, second = np.broadcast_arrays(first, second)
+    if first.ndim == 0 or first.size <= BLOCK:
+        yield first, second
+        return
+    rows = max(1, BLOCK * len(first) // first.size)
+    for start in range(0, len(first), rows):
+        yield first[start : start + rows], second[start : start + rows]
 
 
 def merged_sum(first: Array, second: Array, like: Value, beside: float = 1.0) -> Array:
