@@ -17,7 +17,7 @@ from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.core.base import kinds_with
 from infuse.ops.core.traits import Trait
-from infuse.rewrite import require
+from infuse.rewrite import Refusal, require
 
 
 def data(value: Value) -> Array:
@@ -71,7 +71,8 @@ def require_attribute(number: float, x: Value) -> None:
 def require_float(*values: Value) -> None:
     """Refuse unless all values are floating."""
     for value in values:
-        require(value.dtype.is_float, f"it needs floats, found {value.dtype}")
+        if value.dtype.kind != "f":
+            raise Refusal(f"it needs floats, found {value.dtype}")
 
 
 def require_kernel(x: Value) -> None:
@@ -94,7 +95,8 @@ def require_narrow_float(*values: Value) -> None:
 def require_shape(*values: Value) -> None:
     """Refuse where a rank is not known."""
     for value in values:
-        require(value.tensor.shape is not None, "the shape is not known")
+        if value.tensor.shape is None:
+            raise Refusal("the shape is not known")
 
 
 def require_same_type(x: Value, root: Node, reason: str) -> None:
@@ -135,7 +137,7 @@ def reshapes(x: Any, more: Any, name: str = "") -> list[Call]:
 
 def is_one(dim: Dim) -> bool:
     """Whether a size is certainly one."""
-    return dims.compare("==", dim, 1) is True
+    return dim == 1 if isinstance(dim, int) else dims.compare("==", dim, 1) is True
 
 
 def permutation(node: Node) -> tuple[int, ...]:

@@ -60,15 +60,19 @@ def require_sum(first: Array, second: Array, dtype: DType, beside: float = 1.0) 
 
     `beside` is the size of what the constants are added to, as in `require_addend`.
     """
-    cancels = noticed = False
+    if not beside > 0 or 0 in (first.size, second.size):
+        return
+    limit = headroom(dtype) * beside
+    is_large = max(magnitude(first), magnitude(second)) > limit
     everywhere = True
-    for one, two in _blocks(first, second) if beside > 0 else ():
+    for one, two in _blocks(first, second):
         apart, largest = _apart(one, two, dtype)
-        cancels = cancels or bool(apart.any())
+        noticed = is_large and bool((apart & (largest > limit)).any())
+        require(not noticed, "the constants cancel each other: rounding may be meant")
         everywhere = everywhere and bool(apart.all())
-        noticed = noticed or bool((apart & (largest > headroom(dtype) * beside)).any())
-    refused = noticed or (everywhere and cancels)
-    require(not refused, "the constants cancel each other: rounding may be meant")
+        if not everywhere and not is_large:
+            return
+    require(not everywhere, "the constants cancel each other: rounding may be meant")
 
 
 def _apart(first: Array, second: Array, dtype: DType) -> tuple[Array, Array]:

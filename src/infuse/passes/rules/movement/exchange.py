@@ -50,7 +50,8 @@ def with_axes(node: Node, args: Sequence[Any], axes: Axes) -> Any:
     """The work of a node on operands with these axes; Refusal where it needs its own."""
     assert isinstance(node.op, Op)
     result = node.op.with_axes(node, args, axes)
-    require(result is not None, f"{node.kind} needs its axes as they are")
+    if result is None:
+        raise Refusal(f"{node.kind} needs its axes as they are")
     return result
 
 
