@@ -374,10 +374,12 @@ def compile(
     fastest of these on this machine that stays near fp32; `tune` measures which kernels are
     fastest, where several compute the same: for up to three minutes, and once, as the times are
     kept in the cache folder (OptionError where this machine does not run code for the target);
-    without it a model of their costs chooses; `weights` small leaves out the kernels that keep
-    transformed copies of weights, which are up to four times as large (Winograd's convolutions),
-    where another kernel computes the same; `prefix` is what the names of its C functions begin
-    with: two models in one C program need two.
+    without it a model of their costs chooses; `weights` fast takes the fastest kernels, also those
+    that keep transformed copies of weights, up to four times as large (Winograd's convolutions),
+    small leaves these out where another kernel computes the same, and balanced takes as many as
+    keep all weights within 1.5 times the model's, those first that save most time for each byte
+    (`metadata["limited_kernels"]` names the others); `prefix` is what the names of its C functions
+    begin with: two models in one C program need two.
 
     `precision="auto"`, or `Auto(max_difference, data)`, compiles the model in each precision that
     this machine computes in, and times them. The fastest is taken if it needs 5 % less time than

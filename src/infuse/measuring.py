@@ -249,7 +249,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
         ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
     )
     facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
-    facts |= {"rows": None, "weights": None, "tier": None}
+    facts |= {"rows": None, "weights": None, "tier": None, "limited_kernels": {}}
     facts |= {name: metadata[name] for name in facts if name in metadata}
     return {**facts, "files": file_sizes(folder)}
 

@@ -69,7 +69,8 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(graph: Graph, precision: str = "fp32") -> Sequence[Choice]:
-    stages = Compilation(graph, CompileOptions(threads=1, precision=precision, tune=True)).stages()
+    options = CompileOptions(threads=1, precision=precision, tune=True, weights="fast")
+    stages = Compilation(graph, options).stages()
     assert stages.whole is not None
     return chosen_in(stages.whole[0])
 

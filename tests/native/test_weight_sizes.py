@@ -1,4 +1,4 @@
-"""Compiled weights that are not larger than the model's: `weights="small"`."""
+"""What compiled weights may take beside the model's: `weights="small"`, "balanced" and "fast"."""
 
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.lowering.choice import Chooser
 from infuse.lowering.program import Program
+from infuse.lowering.weight_budget import FREE
 from infuse.lowering.weights import constant_bytes
+from infuse.options.compiling import WEIGHTS
 from infuse.targets import Target
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
@@ -40,31 +42,35 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return Cli(capsys)
 
 
-def test_small_weights_are_as_large_as_the_constants(network: Graph, tmp_path: Path) -> None:
+def test_weights_are_as_large_as_the_option_allows(network: Graph, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((1, CHANNELS, 32, 32)).astype(np.float32)
     feeds = {network.inputs[0].name: x}
     results, files = {}, {}
-    for weights in ("fast", "small"):
+    for weights in WEIGHTS:
         folder = tmp_path / weights
         with infuse.compile(
             network, infuse.CompileOptions(threads=1, weights=weights), output=folder
         ) as model:
             assert model.metadata["weights"] == weights
+            assert ("limited_kernels" in model.metadata) == (weights == "balanced")
             (results[weights],) = model.run(feeds).values()
         files[weights] = (folder / "weights.bin").stat().st_size
     constants = constant_bytes(network)
     assert constants == 3 * CHANNELS * CHANNELS * 9 * 4
     assert files["small"] <= 1.1 * constants
-    assert files["fast"] > 1.5 * constants
-    np.testing.assert_allclose(results["small"], results["fast"], atol=TOLERANCE)
+    assert files["fast"] > constants + FREE
+    assert 1.1 * constants < files["balanced"] <= constants + FREE
+    for weights in ("small", "balanced"):
+        np.testing.assert_allclose(results[weights], results["fast"], atol=TOLERANCE)
 
 
-def test_both_have_a_place_in_the_cache(network: Graph) -> None:
+def test_each_has_a_place_in_the_cache(network: Graph) -> None:
     folders = []
-    for weights in ("fast", "small", "fast"):
+    for weights in (*WEIGHTS, "balanced"):
         with infuse.compile(network, infuse.CompileOptions(threads=1, weights=weights)) as model:
             folders.append(model.folder)
-    assert folders[0] == folders[2] != folders[1]
+    assert folders[0] == folders[3]
+    assert len(set(folders)) == len(WEIGHTS)
 
 
 def test_measured_kernels_are_small_too() -> None:
@@ -82,11 +88,11 @@ def test_measured_kernels_are_small_too() -> None:
 
 
 def test_another_name_is_refused(network: Graph, tmp_path: Path, cli: Cli) -> None:
-    with pytest.raises(OptionError, match="one of: fast, small"):
+    with pytest.raises(OptionError, match="one of: balanced, fast, small"):
         infuse.compile(network, infuse.CompileOptions(weights="tiny"))
     infuse.save(network, tmp_path / "net.infuse")
     arguments = ("compile", tmp_path / "net.infuse", "-o", tmp_path / "out", "--weights", "tiny")
-    assert "one of: fast, small" in cli.refused(*arguments)
+    assert "one of: balanced, fast, small" in cli.refused(*arguments)
     assert not (tmp_path / "out").exists()
     assert "add --kernels" in cli.refused("show", tmp_path / "net.infuse", "--weights", "small")
 
@@ -102,6 +108,25 @@ def test_sizes_are_told(network: Graph, tmp_path: Path, cli: Cli) -> None:
     kernels = cli("show", path, "--kernels", *common, "--json").json["kernels"]
     assert kernels["packed_weights_bytes"] == facts["weights_bytes"]
     assert kernels["constants_bytes"] == constants
-    shown = cli("show", path, "--kernels", "--threads", 1).out
+    shown = cli("show", path, "--kernels", "--threads", 1, "--weights", "fast").out
     times = float(shown.split("packed weights (fast): ")[1].split(" ×")[0].split()[-1])
     assert times > 1.5
+
+
+def test_kernels_that_the_budget_leaves_out_are_told(
+    network: Graph, tmp_path: Path, cli: Cli
+) -> None:
+    path = tmp_path / "net.infuse"
+    infuse.save(network, path)
+    kernels = cli("show", path, "--kernels", "--threads", 1, "--json").json["kernels"]
+    assert kernels["weights"] == "balanced"
+    limited = kernels["limited_kernels"]
+    choices = [call["choice"] for call in kernels["calls"] if call["choice"] is not None]
+    assert [choice["by"] for choice in choices].count("budget") == len(limited) > 0
+    told = cli("show", path, "--kernels", "--threads", 1).out
+    for node, own in limited.items():
+        assert f"{node} ({own['chosen']}, not {own['fastest']})" in told
+    facts = cli("compile", path, "-o", tmp_path / "out", "--threads", 1, "--json").json
+    assert facts["limited_kernels"] == limited
+    assert cli("show", tmp_path / "out", "--json").json["limited_kernels"] == limited
+    assert "not the fastest" in cli("show", tmp_path / "out").out

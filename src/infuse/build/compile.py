@@ -17,12 +17,13 @@ from infuse.build.autotune.precision import Built, PrecisionReport, search_preci
 from infuse.build.background import Job, compiled_later
 from infuse.build.build import build
 from infuse.build.prebuilt import build_program, fitting_library, prebuilt_for
+from infuse.build.staged import Stages
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.description import description_of
 from infuse.ir.dim_text import NAMELESS
-from infuse.ir.graph import Graph, Node
+from infuse.ir.graph import Graph
 from infuse.lowering.choice import Chooser
 from infuse.lowering.emitter import emitter_of
 from infuse.lowering.expand import expand
@@ -30,12 +31,13 @@ from infuse.lowering.expand.sequences import flatten
 from infuse.lowering.labels import separate_labels
 from infuse.lowering.lowering import lower
 from infuse.lowering.memory import Plan, plan
-from infuse.lowering.metadata import metadata
+from infuse.lowering.metadata import limited_kernels, metadata
 from infuse.lowering.precisions import LayerPrecisions, Precision
 from infuse.lowering.program import Program, all_sizes
 from infuse.lowering.ranks import list_outputs, unranked_results
 from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.lowering.tensors import is_native_type
+from infuse.lowering.weight_budget import limits_within, most_bytes
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
@@ -97,41 +99,6 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
         for symbol, name in names.items()
         if counts[name] > 1 and name and name not in NAMELESS
     }
-
-
-@dataclass
-class Stages:
-    """A graph on its way to code: programs with their plans, and between them what the interpreter
-    runs.
-
-    `returned` are the names that the outputs of the whole have among those of the stages.
-    """
-
-    parts: list[tuple[Program, Plan] | Graph]
-    returned: list[str]
-
-    @property
-    def whole(self) -> tuple[Program, Plan] | None:
-        """The program, where it is the only stage."""
-        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], tuple) else None
-
-    @property
-    def programs(self) -> list[Program]:
-        """All programs, those of bodies too."""
-        outer = [part[0] for part in self.parts if isinstance(part, tuple)]
-        return [inner for program in outer for inner in (program, *program.bodies)]
-
-    @property
-    def layers(self) -> dict[int, str]:
-        """Precisions of the layers that do not compute in fp32, by serial number of their node."""
-        return {
-            serial: name for program in self.programs for serial, name in program.layers.items()
-        }
-
-    @property
-    def host_nodes(self) -> list[Node]:
-        """What the interpreter runs."""
-        return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
 
 
 @dataclass(frozen=True)
@@ -247,15 +214,15 @@ class Compilation:
 
         Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
         (`tuning.tuned`); with small `weights`, only among those that keep no larger copies of
-        weights. OptionError where the target does not compute in this precision, or this machine
-        cannot measure for it.
+        weights, with balanced ones within their budget (`weight_budget`). OptionError where the
+        target does not compute in this precision, or this machine cannot measure for it.
         """
         precisions, target = self.precisions, self.target
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
-        compact = self.options.weights == "small"
+        weights = self.options.weights
         closed = self.closed or self.prebuilt is not None
-        chooser = Chooser(target.machine, self.threads, compact=compact, closed=closed)
+        chooser = Chooser(target.machine, self.threads, compact=weights == "small", closed=closed)
         if self.options.tune:
 
             def tuned_for(name: str) -> Chooser:
@@ -266,7 +233,12 @@ class Compilation:
                 return tuned(lowered, chooser, target, name, progress=self.progress)
 
             chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
-        return _stages(graph, target, self.threads, precisions, chooser)
+        stages = _stages(graph, target, self.threads, precisions, chooser)
+        most = most_bytes(graph, halves={*precisions.names} == {"fp16"})
+        if weights != "balanced" or stages.weights_bytes <= most:
+            return stages
+        limits = limits_within(stages.choices, stages.weights_bytes, most)
+        return _stages(graph, target, self.threads, precisions, chooser.limited(limits))
 
     def load(
         self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY
@@ -324,6 +296,8 @@ class Compilation:
         info |= {name: fact for name, fact in facts.items() if fact}
         if prefix != PREFIX:
             info["prefix"] = prefix
+        if limited := limited_kernels(program):
+            info["limited_kernels"] = limited
         if "fp16" in self.precisions.names:
             info["kept_in_fp32"] = program.weights.float32_reasons
         if self.target.machine.tiled:

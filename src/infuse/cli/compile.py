@@ -49,6 +49,7 @@ def compile(
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),
                 "rows": compiled.metadata.get("rows"),
+                "limited_kernels": compiled.metadata.get("limited_kernels", {}),
                 "kept_in_fp32": compiled.metadata.get("kept_in_fp32", {}),
                 "host_steps": compiled.host_steps,
                 "weights": options.weights,

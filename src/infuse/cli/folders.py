@@ -19,6 +19,7 @@ def say_folder(title: str, facts: Mapping[str, Any]) -> None:
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
     say_rows(facts["rows"])
     say_precisions(facts["precision_report"])
+    say_limited(facts["limited_kernels"])
     say_kept(facts["kept_in_fp32"])
     say_hosted(facts["host_steps"])
 
@@ -64,6 +65,13 @@ def say_precisions(report: Mapping[str, Any] | None) -> None:
     ]
     columns = ("layer", "operator", "precision", "#difference alone")
     terminal.say_table("precisions of layers", columns, rows)
+
+
+def say_limited(kernels: Mapping[str, Any]) -> None:
+    """Say which kernels are not the fastest, to keep weights within their budget, by node."""
+    if kernels:
+        named = (f"{node} ({own['chosen']}, not {own['fastest']})" for node, own in kernels.items())
+        terminal.say(f"not the fastest kernels, whose weights are larger: {', '.join(named)}")
 
 
 def say_kept(reasons: Mapping[str, str]) -> None:

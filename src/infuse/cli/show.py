@@ -13,6 +13,7 @@ from infuse.cli.folders import (
     say_compiled,
     say_hosted,
     say_kept,
+    say_limited,
     say_precisions,
     say_rows,
     weights_text,
@@ -152,6 +153,7 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     say_precisions(kernels["precision_report"])
     for line in kernels["target_remarks"]:
         terminal.say(f"target: {line}")
+    say_limited(kernels["limited_kernels"])
     say_kept(kernels["kept_in_fp32"])
     if kernels["arena_bytes"] is None:
         terminal.say("arena: planned at run time, for the sizes of each call")

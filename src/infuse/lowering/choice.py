@@ -4,6 +4,7 @@ them is taken.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,10 +26,9 @@ SHARED_WINDOWS: Final = ((3, 3), (5, 5))
 """Windows of convolutions whose tiles are in every library of prebuilt kernels; others have kernels
 of their own.
 """
-TRANSFORMED: Final = "winograd"
-"""What the names of candidates begin with that store transformed weights, larger than the
-model's.
-"""
+
+BUDGET: Final = "budget"
+"""What decides where the fastest candidate would store more than the budget for weights allows."""
 
 Times = Mapping[str, float]
 """Seconds of candidates by name."""
@@ -48,12 +48,27 @@ class Key(Immutable):
         return f"{self.family} {','.join(map(str, self.sizes))} {'|'.join(self.names)}"
 
 
+@dataclass(frozen=True)
+class PackedWeights:
+    """The constant weights of a call: a hash of them, and the bytes that each candidate stores."""
+
+    source: bytes
+    bytes: Mapping[str, int]
+
+    def within(self, most: int, names: Sequence[str]) -> list[str]:
+        """The candidates among `names` that store at most `most` bytes, or those that store
+        least.
+        """
+        limit = max(most, min(self.bytes[name] for name in names))
+        return [name for name in names if self.bytes[name] <= limit]
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """One choice: the seconds that each candidate costs as the model has it, and as was measured
     where it was.
 
-    `by` tells what decided: "model", "measured", or "forced".
+    `by` tells what decided: "model", "measured", "forced", or "budget".
     """
 
     key: Key
@@ -61,6 +76,18 @@ class Choice:
     chosen: str
     by: str
     times: Times = field(default_factory=dict)
+    packed: PackedWeights | None = None
+    """What the candidates store, where some transform constant weights."""
+    fastest: str | None = None
+    """The candidate that the budget for weights rules out."""
+
+    def seconds(self, name: str) -> float:
+        """What a candidate takes: as measured, else by its cost, scaled to the measured time of
+        the chosen one.
+        """
+        if name in self.times or self.chosen not in self.times:
+            return self.times.get(name, self.costs[name])
+        return self.costs[name] * self.times[self.chosen] / self.costs[self.chosen]
 
     def close(self, ratio: float) -> list[str]:
         """The candidates that cost at most `ratio` times the cheapest, as the model has it."""
@@ -75,8 +102,15 @@ class Choice:
             result[name] = {
                 "predicted_ms": cost * 1e3,
                 "measured_ms": None if time is None else time * 1e3,
+                "weights_bytes": None if self.packed is None else self.packed.bytes[name],
             }
-        return {"key": str(self.key), "chosen": self.chosen, "by": self.by, "candidates": result}
+        return {
+            "key": str(self.key),
+            "chosen": self.chosen,
+            "by": self.by,
+            "fastest": self.fastest or self.chosen,
+            "candidates": result,
+        }
 
 
 class Chooser:
@@ -87,7 +121,7 @@ class Chooser:
     None; it is what measuring and tests use. Sizes that only the run knows count as those that are
     usual for their symbols. With `compact`, no candidate is taken whose weights are larger than the
     model's, where there is another; with `closed`, none of tiles for unusual windows, of which
-    libraries of prebuilt kernels have none.
+    libraries of prebuilt kernels have none. A chooser that is `limited` keeps to a budget.
     """
 
     def __init__(
@@ -105,21 +139,37 @@ class Chooser:
         self.measured = measured or {}
         self._forced = forced
         self._by_precision: Mapping[str, Chooser] = {}
+        self._limits: Mapping[bytes, int] = {}
 
     def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
         """A chooser with others for layers of these precisions."""
-        how = {"compact": self.compact, "closed": self.closed}
-        result = Chooser(self.machine, self.threads, self.measured, self._forced, **how)
+        result = copy.copy(self)
         result._by_precision = choosers
+        return result
+
+    def limited(self, limits: Mapping[bytes, int]) -> Chooser:
+        """A chooser that stores at most so many bytes of these weights, by their hash, where there
+        is such a candidate.
+        """
+        result = self.apart({name: own.limited(limits) for name, own in self._by_precision.items()})
+        result._limits = limits
         return result
 
     def of(self, precision: str) -> Chooser:
         """The chooser for layers of a precision."""
         return self._by_precision.get(precision, self)
 
-    def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
-        """The choice among candidates `names` of a family, of a call with these sizes."""
-        others = [name for name in names if not name.startswith(TRANSFORMED)]
+    def choose(
+        self,
+        family: str,
+        sizes: Sequence[Dim],
+        names: Sequence[str],
+        packed: PackedWeights | None = None,
+    ) -> Choice:
+        """The choice among candidates `names` of a family, of a call with these sizes, which stores
+        weights as `packed` says.
+        """
+        others = [name for name in names if not is_transformed(name)]
         if self.compact or (
             self.closed and len(others) < len(names) and not _has_shared_window(sizes)
         ):
@@ -129,19 +179,36 @@ class Chooser:
         costs = {
             name: predict(family, name, key.sizes, self.machine, self.threads) for name in names
         }
-        best = min(costs, key=costs.__getitem__)
         forced = None if self._forced is None else self._forced(key)
         if forced is not None:
             assert forced in costs, f"{key} has no candidate {forced!r}"
-            return Choice(key, costs, forced, "forced")
+            return Choice(key, costs, forced, "forced", packed=packed)
         seconds = self.measured.get(str(key), {})
         times = {name: seconds[name] for name in names if name in seconds}
-        if len(times) < 2:
-            return Choice(key, costs, best, "model", times)
-        fastest = min(times, key=times.__getitem__)
-        if best in times and times[fastest] > CLEAR * times[best]:
-            fastest = best
-        return Choice(key, costs, fastest, "measured", times)
+        fastest, by = _fastest(costs, times, names)
+        if packed is not None and packed.source in self._limits:
+            fitting = packed.within(self._limits[packed.source], names)
+            if fastest not in fitting:
+                chosen, _ = _fastest(costs, times, fitting)
+                return Choice(key, costs, chosen, BUDGET, times, packed, fastest)
+        return Choice(key, costs, fastest, by, times, packed)
+
+
+def _fastest(costs: Times, times: Times, names: Sequence[str]) -> tuple[str, str]:
+    """The candidate to take among `names`, and what decides: "model" or "measured"."""
+    best = min(names, key=costs.__getitem__)
+    known = [name for name in names if name in times]
+    if len(known) < 2:
+        return best, "model"
+    fastest = min(known, key=times.__getitem__)
+    if best in times and times[fastest] > CLEAR * times[best]:
+        fastest = best
+    return fastest, "measured"
+
+
+def is_transformed(name: str) -> bool:
+    """Whether a candidate stores transformed weights, larger than the model's."""
+    return name.startswith("winograd")
 
 
 def _has_shared_window(sizes: Sequence[Dim]) -> bool:

@@ -32,7 +32,7 @@ def weight_type(low: Lowering, value: Value, growth: float = 1.0) -> DType:
     tensor that halves do not hold stays as it is; the program's weights remember it with the
     reason.
     """
-    if low.precision != "fp16" or value.const is None or value.dtype != dtypes.float32:
+    if value.const is None or usual_type(low, value) is value.dtype:
         return value.dtype
     reason = why_not(value.const, growth)
     if not reason:
@@ -41,6 +41,12 @@ def weight_type(low: Lowering, value: Value, growth: float = 1.0) -> DType:
     if low.program.weights.float32_reasons.setdefault(name, reason) is reason:
         _log.info("%s stays in float32: %s", name, reason)
     return value.dtype
+
+
+def usual_type(low: Lowering, value: Value) -> DType:
+    """What the elements of a constant operand are in the weight file, where halves hold them."""
+    is_half = low.precision == "fp16" and value.dtype == dtypes.float32
+    return dtypes.float16 if is_half else value.dtype
 
 
 def why_not(array: Array, growth: float = 1.0) -> str:

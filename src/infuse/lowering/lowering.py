@@ -17,7 +17,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
-from infuse.lowering.choice import Chooser
+from infuse.lowering.choice import Chooser, PackedWeights
 from infuse.lowering.choices import Choices
 from infuse.lowering.concat_slots import ConcatSlots
 from infuse.lowering.expressions import Element, Invocation, Operation, Pointed, Size
@@ -127,13 +127,16 @@ class Lowering:
         """Floats of a vector."""
         return self.machine.lanes
 
-    def choose(self, family: str, sizes: Sequence[Dim], *names: str) -> str:
-        """The candidate to take for a call with these sizes; the steps of the group remember
-        why.
+    def choose(
+        self, family: str, sizes: Sequence[Dim], *names: str, packed: PackedWeights | None = None
+    ) -> str:
+        """The candidate to take for a call with these sizes, which stores weights as `packed` says;
+        the steps of the group remember why.
         """
         if len(names) == 1:
             return names[0]
-        return self._choices.add(self.chooser.of(self.precision).choose(family, sizes, names))
+        chooser = self.chooser.of(self.precision)
+        return self._choices.add(chooser.choose(family, sizes, names, packed))
 
     def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:
         """A new step under construction; `control`: it runs bodies."""

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from infuse.lowering.choice import BUDGET
 from infuse.lowering.program import Program
 from infuse.runtime.folder import ABI
+
+
+def limited_kernels(program: Program) -> dict[str, dict[str, str]]:
+    """Kernels that are not the fastest, since weights have a budget: by node, what was chosen and
+    what would be without one.
+    """
+    result = {}
+    for inner in (program, *program.bodies):
+        for step in inner.steps:
+            choice = step.choice
+            if choice is not None and choice.by == BUDGET and step.sources:
+                fastest = choice.fastest or choice.chosen
+                result[step.sources[0].name] = {"chosen": choice.chosen, "fastest": fastest}
+    return result
 
 
 def metadata(program: Program, fingerprint: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Weights:
 
     def add(self, source: Array, how: Any, size: int, make: Callable[[Array], Array]) -> Buffer:
         """The buffer that holds `make(source)`, `size` bytes; `how` names what `make` does."""
-        digest = self._digest(source)
+        digest = self.digest(source)
         key = (digest, source.dtype.str, source.shape, how)
         if key not in self._known:
             self._known[key] = Buffer("weight", size, position=self.bytes)
@@ -68,7 +68,8 @@ class Weights:
                 self._digests[id(source)] = (source, digest)
                 give_back(source)
 
-    def _digest(self, array: Array) -> bytes:
+    def digest(self, array: Array) -> bytes:
+        """A hash of what is in an array that is to be added."""
         entry = self._digests.get(id(array))
         if entry is None:
             entry = self._digests[id(array)] = (array, _digest(array))

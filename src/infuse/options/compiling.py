@@ -14,7 +14,8 @@ PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 """What a layer may compute in."""
 AUTO: Final = "auto"
 """The precision that is looked for."""
-WEIGHTS: Final = ("fast", "small")
+WEIGHTS: Final = ("balanced", "fast", "small")
+"""What weights may take, in the order in which kernels read them."""
 _BOUNDS: Final = {"fp32": 1e-3, "bf16x2": 1e-3, "fp16": 1e-2, "bf16": 0.1}
 COMPILE: Final = ("wait", "background", "never")
 """When native code is compiled."""
@@ -83,10 +84,11 @@ class CompileOptions(Checked):
         False, "Measure the kernels that might be fastest, up to 3 minutes, and keep the times."
     )
     weights: str = option(
-        "fast",
-        "small: no kernels that keep larger copies of weights (Winograd's convolutions), also "
-        "where they are faster.",
-        metavar="fast|small",
+        "balanced",
+        "What transformed copies of weights (Winograd's convolutions) may take: balanced: as much "
+        "as keeps all weights within 1.5 × the model's, where they save most time; fast: whatever "
+        "the fastest kernels take; small: nothing.",
+        metavar="balanced|fast|small",
         choices=WEIGHTS,
         noun="choice of weights",
     )

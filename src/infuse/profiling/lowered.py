@@ -8,10 +8,12 @@ from typing import Any
 from infuse import dtypes
 from infuse.analysis.cost import node_cost
 from infuse.build.autotune.precision import PrecisionReport
-from infuse.build.compile import Compilation, Stages
+from infuse.build.compile import Compilation
+from infuse.build.staged import Stages
 from infuse.ir.graph import Graph, Node
 from infuse.lowering.emitter import Emitter, emitter_of
 from infuse.lowering.memory import Plan
+from infuse.lowering.metadata import limited_kernels
 from infuse.lowering.program import Program, Step
 from infuse.lowering.weights import constant_bytes
 from infuse.ops.core.opaque import unknown_nodes
@@ -75,8 +77,13 @@ class Lowered:
             "precision_report": None if self.report is None else self.report.to_dict(),
             "target_remarks": self.compilation.target.remarks,
             "weights": self.compilation.options.weights,
-            "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
+            "packed_weights_bytes": self.stages.weights_bytes,
             "constants_bytes": constant_bytes(graph),
+            "limited_kernels": {
+                node: kernels
+                for program, _ in self.parts
+                for node, kernels in limited_kernels(program).items()
+            },
             "kept_in_fp32": {
                 name: why
                 for program, _ in self.parts

@@ -112,7 +112,8 @@ class HostedModel:
         for part in self.native:
             own = part.metadata
             result |= {key: own[key] for key in ("precision", "precision_report") if key in own}
-            result |= {"kept_in_fp32": result.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
+            for key in ("kept_in_fp32", "limited_kernels"):
+                result[key] = result.get(key, {}) | own.get(key, {})
         return result
 
     @property

@@ -12,6 +12,7 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
+from infuse.lowering.choice import PackedWeights, is_transformed
 from infuse.lowering.expressions import Invocation
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
@@ -33,7 +34,7 @@ from infuse.targets.cpu.families.depthwise import (
 )
 from infuse.targets.cpu.families.gemm import GemmSizes
 from infuse.targets.cpu.families.winograd import tile_forms
-from infuse.targets.cpu.lower.filters import depthwise_filters, filters_of_form
+from infuse.targets.cpu.lower.filters import depthwise_filters, filter_bytes, filters_of_form
 from infuse.targets.cpu.lower.linear import call_gemm, kernel_suffix, label, product_form
 from infuse.targets.cpu.lower.planes import (
     call_planes,
@@ -48,7 +49,7 @@ from infuse.targets.cpu.lower.sparse import (
     picks_blocks,
     sparse_floats,
 )
-from infuse.targets.cpu.lower.tiles import call_winograd
+from infuse.targets.cpu.lower.tiles import call_winograd, tile_bytes
 from infuse.targets.cpu.lower.windows import plain_conv
 from infuse.targets.cpu.table import lowers
 
@@ -175,13 +176,20 @@ def planes_are_faster(low: Lowering, node: Node) -> bool:
         each = depthwise_sizes(node, win)._replace(channels=sizes.out_channels)
         last = _least(low, "depthwise", each, names)
     else:
-        last = _least(low, "conv", sizes, _forms(low, node, sizes))
+        names = _forms(low, node, sizes)
+        last = _least(low, "conv", sizes, names, _packed_weights(low, node, sizes, names))
     return seconds_of_planes(low, sizes) < last + seconds_of_turning(low, node)
 
 
-def _least(low: Lowering, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> float:
+def _least(
+    low: Lowering,
+    family: str,
+    sizes: Sequence[Dim],
+    names: Sequence[str],
+    packed: PackedWeights | None = None,
+) -> float:
     """What the candidate costs that would be taken."""
-    choice = low.chooser.of(low.precision).choose(family, sizes, names)
+    choice = low.chooser.of(low.precision).choose(family, sizes, names, packed)
     return choice.costs[choice.chosen]
 
 
@@ -202,7 +210,7 @@ def call_convolution(low: Lowering, node: Node, f: FunctionWriter, sink: Callabl
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
-        _windows(low, node, f, win, _conv_sizes(low, node), sink)
+        _windows(low, node, f, _conv_sizes(low, node), sink)
 
 
 def call_point_product(
@@ -243,15 +251,11 @@ def leaves_out_blocks(low: Lowering, node: Node) -> bool:
 
 
 def _windows(
-    low: Lowering,
-    node: Node,
-    f: FunctionWriter,
-    win: Window,
-    sizes: ConvSizes,
-    sink: Callable[[], str],
+    low: Lowering, node: Node, f: FunctionWriter, sizes: ConvSizes, sink: Callable[[], str]
 ) -> None:
     rounded = low.storage.tensor(operand(node)).dtype == dtypes.bfloat16
-    form = "taps_bf16" if rounded else low.choose("conv", sizes, *_forms(low, node, sizes))
+    names = ["taps_bf16"] if rounded else _forms(low, node, sizes)
+    form = low.choose("conv", sizes, *names, packed=_packed_weights(low, node, sizes, names))
     planar = form == "planar"
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
@@ -262,7 +266,7 @@ def _windows(
         call_winograd(low, node, f, form, sizes, tensor, store)
         return
     mark = {"planar": "as_planar", "taps": "as_taps"}.get(form)
-    whole = groups == 1 and win.dilations[1] == 1
+    whole = groups == 1 and sizes.dilation_width == 1
     weights = filters_of_form(low, node, groups, whole, form)
     kernel = "conv" + kernel_suffix(weights, form)
     f.include(f"{kernel}.hpp")
@@ -289,6 +293,23 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     if is_constant and sizes.groups > 1:
         names += merged_forms(sizes, low.lanes)
     return names
+
+
+def _packed_weights(
+    low: Lowering, node: Node, sizes: ConvSizes, names: Sequence[str]
+) -> PackedWeights | None:
+    """What these forms store, where tiles are among them."""
+    filters = operand(node, 1).const
+    if filters is None or not any(map(is_transformed, names)):
+        return None
+    whole = sizes.dilation_width == 1
+    stored = {
+        name: tile_bytes(low, node, name, sizes)
+        if is_transformed(name)
+        else filter_bytes(low, node, whole, name)
+        for name in names
+    }
+    return PackedWeights(low.program.weights.digest(filters), stored)
 
 
 def is_point(low: Lowering, node: Node) -> bool:

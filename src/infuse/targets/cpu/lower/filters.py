@@ -7,7 +7,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node
-from infuse.lowering.fp16_weights import weight_type
+from infuse.lowering.fp16_weights import usual_type, weight_type
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, natural
@@ -35,6 +35,24 @@ def filters_of_form(low: Lowering, node: Node, groups: int, whole: bool, form: s
     return packed_filters(low, node, groups)
 
 
+def filter_bytes(low: Lowering, node: Node, whole: bool, form: str) -> int:
+    """Bytes of the constant filters of one group, as the kernel of a form reads them."""
+    w = operand(node, 1)
+    assert w.const is not None
+    out, depth = w.const.shape[0], int(np.prod(w.const.shape[1:]))
+    if form.endswith("bf16x2"):
+        return dtypes.bfloat16.bytes * split_size(depth, out, low.lanes)
+    if form.endswith("bf16"):
+        return dtypes.bfloat16.bytes * _pair_count(low, node, 1, whole)
+    return usual_type(low, w).bytes * _columns(low, out) * depth
+
+
+def _columns(low: Lowering, out: int) -> int:
+    """Columns of the panels of a group of so many output channels."""
+    panel = 2 * low.lanes
+    return -(-out // panel) * panel
+
+
 def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     """The filters as kernels/conv.hpp reads them; `groups` divides those of the node."""
     w = operand(node, 1)
@@ -42,8 +60,8 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
         return packed_at_run_time(low, w, groups)
     merged = int(node.op.attributes()["group"]) // groups
     out, k = w.const.shape[0], int(np.prod(w.const.shape[1:])) * merged
-    panel, lanes = 2 * low.lanes, low.lanes
-    count = groups * (-(-(out // groups) // panel) * panel) * k
+    lanes = low.lanes
+    count = groups * _columns(low, out // groups) * k
     dtype = weight_type(low, w)
     how = ("conv", groups, merged, lanes, dtype.name)
 
@@ -57,19 +75,26 @@ def packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:
     """The filters as kernels/conv_bf16.hpp reads them."""
     w, lanes = operand(node, 1), low.lanes
     assert w.const is not None
-    out, depth, height, width = planar(w.const).shape
-    segments, size = (height, depth * width) if whole else (height * width, depth)
     tiled = DotType.BF16 in low.machine.tiled
-    pairs = panel_words(segments * segment_pairs(size, whole, tiled), tiled)
-    count = groups * -(-(out // groups) // (2 * lanes)) * pairs * 4 * lanes
     how = ("conv_bf16", groups, whole, lanes, tiled)
     return low.program.packed(
         w.const,
         how,
-        count,
+        _pair_count(low, node, groups, whole),
         lambda a: pack_conv_bf16(planar(a), groups, whole, lanes, tiled),
         dtypes.bfloat16,
     )
+
+
+def _pair_count(low: Lowering, node: Node, groups: int, whole: bool) -> int:
+    """Numbers of the filters in pairs."""
+    filters = operand(node, 1).const
+    assert filters is not None
+    out, depth, height, width = planar(filters).shape
+    segments, size = (height, depth * width) if whole else (height * width, depth)
+    tiled = DotType.BF16 in low.machine.tiled
+    pairs = panel_words(segments * segment_pairs(size, whole, tiled), tiled)
+    return groups * _columns(low, out // groups) * pairs * 2
 
 
 def split_filters(low: Lowering, node: Node, groups: int) -> Tensor:

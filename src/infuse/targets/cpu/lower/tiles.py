@@ -6,7 +6,7 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.ir.graph import Array, Node
-from infuse.lowering.fp16_weights import weight_type
+from infuse.lowering.fp16_weights import usual_type, weight_type
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor
@@ -34,11 +34,7 @@ def call_winograd(
     low: Lowering, node: Node, f: FunctionWriter, form: str, sizes: ConvSizes, x: Tensor, store: str
 ) -> None:
     """Write the call of a form by tiles."""
-    tile, pairs = int(form.removeprefix("winograd")[0]), form.endswith("_bf16")
-    pair = lines(
-        tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]]
-    )
-    assert pair is not None
+    tile, pair, pairs = _tiles(form, sizes)
     weights = _packed(low, node, tile, pair, pairs)
     kind = f"{pair[0]}, {pair[1]}{_KINDS[weights.dtype]}"
     cast = "(const int32_t*)" if pairs else ""
@@ -52,18 +48,42 @@ def call_winograd(
     )
 
 
+def tile_bytes(low: Lowering, node: Node, form: str, sizes: ConvSizes) -> int:
+    """Bytes of the transformed filters of a form by tiles."""
+    _, pair, pairs = _tiles(form, sizes)
+    dtype = dtypes.bfloat16 if pairs else usual_type(low, operand(node, 1))
+    return dtype.bytes * _count(low, node, pair, pairs)
+
+
+def _tiles(form: str, sizes: ConvSizes) -> tuple[int, tuple[Line, Line], bool]:
+    """Results of a line, the lines of a tile, and whether it is of pairs of bfloat16."""
+    tile = int(form.removeprefix("winograd")[0])
+    pair = lines(
+        tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]]
+    )
+    assert pair is not None
+    return tile, pair, form.endswith("_bf16")
+
+
+def _count(low: Lowering, node: Node, pair: tuple[Line, Line], pairs: bool) -> int:
+    """Numbers of the transformed filters."""
+    filters = operand(node, 1).const
+    assert filters is not None
+    out, channels = map(int, filters.shape[:2])
+    panel, tiled = 2 * low.lanes, pairs and DotType.BF16 in low.machine.tiled
+    return -(-out // panel) * panel * depths(*pair, channels, low.lanes, pairs, tiled)
+
+
 def _packed(low: Lowering, node: Node, tile: int, pair: tuple[Line, Line], pairs: bool) -> Tensor:
     w = operand(node, 1)
     assert w.const is not None
-    out, channels = w.const.shape[:2]
-    panel, lanes = 2 * low.lanes, low.lanes
-    steps = (pair[0].step, pair[1].step)
+    lanes, steps = low.lanes, (pair[0].step, pair[1].step)
     dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*pair))
     tiled = pairs and DotType.BF16 in low.machine.tiled
     return low.program.packed(
         w.const,
         ("winograd", tile, steps, lanes, dtype.name, tiled),
-        -(-out // panel) * panel * depths(*pair, channels, lanes, pairs, tiled),
+        _count(low, node, pair, pairs),
         lambda a: winograd_weights(planar(a), tile, lanes, pairs, dtype.numpy, steps, tiled),
         dtype,
     )
