@@ -1,17 +1,21 @@
 """Processes that run the same compiled model: what they load, and what they share."""
 
+import gc
 import mmap
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import infuse
 from benchmarks.process import Mapping, Memory, after_import
 from infuse.runtime.folder import WEIGHTS
+from infuse.runtime.library import map_weights
 from tests.native.builder import Builder
 
 pytestmark = pytest.mark.skipif(
@@ -78,6 +82,39 @@ def test_weights_are_in_memory_once(folder: Path) -> None:
             assert found.private == 0
             assert memory.anonymous - after_import("numpy").anonymous < size
             assert memory.peak >= memory.resident >= memory.shared >= memory.private
+
+
+def test_sessions_of_a_process_have_one_mapping(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    size = (other / WEIGHTS).stat().st_size
+    feeds = {"x0": np.ones((1, ROWS), np.float32)}
+    sessions = [infuse.InferenceSession(str(other)) for _ in range(2)]
+    expected = [session.run(None, feeds)[0] for session in sessions]
+    assert 0.95 * size <= Mapping.of(other / WEIGHTS).resident <= size
+    del sessions[0]
+    gc.collect()
+    np.testing.assert_array_equal(sessions[0].run(None, feeds)[0], expected[1])
+    sessions.clear()
+    gc.collect()
+    assert Mapping.of(other / WEIGHTS) == Mapping(0, 0)
+
+
+def test_a_file_that_replaces_another_has_a_mapping_of_its_own(
+    folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / WEIGHTS
+    shutil.copy(folder / WEIGHTS, file)
+    before = map_weights(file)
+    assert map_weights(file).ctypes.data == before.ctypes.data
+    (tmp_path / "new").write_bytes(bytes(file.stat().st_size))
+    (tmp_path / "new").replace(file)
+    after = map_weights(file)
+    assert after.ctypes.data != before.ctypes.data
+    assert not after.any()
+    assert before.any()
+    file.chmod(0o666)
+    assert map_weights(file).ctypes.data != after.ctypes.data
 
 
 def test_a_process_that_only_runs_models_loads_no_compiler(folder: Path) -> None:

@@ -6,6 +6,7 @@ import _ctypes
 import ctypes
 import json
 import mmap
+import os
 import re
 import weakref
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
-from infuse.mapped import contents, give_back
+from infuse.mapped import MappedFile, contents, give_back, is_ours
 from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
 
 _POINTER = ctypes.c_void_p
@@ -210,15 +211,31 @@ class CompiledLibrary(Library):
         return None if refused else list(sizes[:total])
 
 
+_mapped: weakref.WeakValueDictionary[tuple[int, int], MappedFile] = weakref.WeakValueDictionary()
+"""Mappings in use, by device and inode, which no other file has while it is mapped."""
+
+
 def map_weights(path: Path) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """A file as a read-only array, which shares its memory with all processes where that is safe
-    (`infuse.mapped`).
+    (`infuse.mapped`), and its mapping with all that this process has of the file.
     """
     try:
         with path.open("rb") as file:
-            data = contents(file.fileno())
+            data = _contents(file.fileno())
     except (OSError, ValueError) as error:
         raise CompiledModelError(f"the weights cannot be read: {error}", where=str(path)) from error
     if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_WILLNEED"):
         data.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(memoryview(data).toreadonly(), np.uint8)
+
+
+def _contents(descriptor: int) -> mmap.mmap | bytes:
+    status = os.fstat(descriptor)
+    key = status.st_dev, status.st_ino
+    mapped = _mapped.get(key)
+    if mapped is not None and len(mapped) == status.st_size and is_ours(status):
+        return mapped
+    data = contents(descriptor)
+    if isinstance(data, MappedFile):
+        _mapped[key] = data
+    return data
