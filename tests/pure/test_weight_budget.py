@@ -5,12 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from infuse.build.collecting import collected
 from infuse.build.compile import Compilation, lower_graph
 from infuse.build.staged import Stages
 from infuse.ir.graph import Graph
 from infuse.lowering.choice import Choice, Chooser, Key, PackedWeights
+from infuse.lowering.emitter import emitter_of
 from infuse.lowering.metadata import limited_kernels
-from infuse.lowering.weight_budget import FREE, PART, limits_within, most_bytes
+from infuse.lowering.weight_budget import (
+    FREE,
+    PART,
+    budgeted,
+    choices_in,
+    limits_within,
+    most_bytes,
+)
 from infuse.lowering.weights import constant_bytes
 from infuse.options import CompileOptions
 from infuse.targets import Target
@@ -157,7 +166,9 @@ def test_balanced_weights_keep_the_budget(target: str, precision: str) -> None:
 def test_what_calls_store_is_what_the_program_stores() -> None:
     for target, precision in (("x86-64-v3", "fp32"), ("x86-64-v3", "fp16"), ("aarch64", "fp32")):
         stages = staged(network(), target, "fast", precision)
-        stored = [c.packed.bytes[c.chosen] for c in stages.choices if c.packed is not None]
+        stored = [
+            c.packed.bytes[c.chosen] for c in choices_in(stages.programs) if c.packed is not None
+        ]
         assert sum(stored) == stages.weights_bytes
 
 
@@ -172,7 +183,8 @@ def test_what_calls_store_is_what_the_program_stores() -> None:
 def test_each_form_stores_what_it_says(target: str, precision: str) -> None:
     graph, resolved = network(layers=1, channels=48), Target.resolve(target)
     options = CompileOptions(target, 1, precision, weights="fast")
-    (choice,) = (c for c in Compilation(graph, options).stages().choices if c.packed is not None)
+    chosen = choices_in(Compilation(graph, options).stages().programs)
+    (choice,) = (c for c in chosen if c.packed is not None)
     assert choice.packed is not None
     for name in choice.key.names:
         chooser = Chooser(resolved.machine, forced=lambda _, name=name: name)
@@ -200,7 +212,7 @@ def test_halves_count_as_the_floats_that_kernels_read() -> None:
 def test_what_was_left_out_is_listed() -> None:
     graph = network()
     stages = staged(graph, "aarch64", "balanced")
-    limited = [choice for choice in stages.choices if choice.by == "budget"]
+    limited = [choice for choice in choices_in(stages.programs) if choice.by == "budget"]
     assert limited
     listed = {
         name: own for program in stages.programs for name, own in limited_kernels(program).items()
@@ -212,6 +224,26 @@ def test_what_was_left_out_is_listed() -> None:
         assert (told["by"], told["fastest"]) == ("budget", choice.fastest)
         sizes = {name: each["weights_bytes"] for name, each in told["candidates"].items()}
         assert sizes[choice.chosen] < sizes[str(choice.fastest)]
-    again = staged(graph, "aarch64", "balanced")
-    assert [c.chosen for c in again.choices] == [c.chosen for c in stages.choices]
-    assert not any(c.by == "budget" for c in staged(graph, "aarch64", "fast").choices)
+    again, fast = (choices_in(staged(graph, "aarch64", w).programs) for w in ("balanced", "fast"))
+    assert [c.chosen for c in again] == [c.chosen for c in choices_in(stages.programs)]
+    assert not any(choice.by == "budget" for choice in fast)
+
+
+def test_where_nothing_can_be_stored_smaller_nothing_is_lowered_again() -> None:
+    build, target = Builder(), Target.resolve("x86-64-v3")
+    build.output(build("MatMul", build.input(1, 512), build.weight(512, 512)))
+    chooser = Chooser(target.machine)
+    program = lower_graph(build.graph, target, chooser=chooser)
+    assert budgeted(chooser, [program], 1) is chooser
+
+
+def test_libraries_have_the_kernels_of_fast_and_of_balanced_weights() -> None:
+    graph, target = network(), Target.resolve("x86-64-v3")
+    names = set(collected(target, (), [graph]).names)
+    for weights in ("fast", "balanced"):
+        options = CompileOptions(target.name, 1, weights=weights)
+        (part,) = Compilation(graph, options, closed=True).stages().parts
+        assert isinstance(part, tuple)
+        own = emitter_of(target.machine).closed()
+        own.add(*part, usual=True)
+        assert set(own.names) <= names, weights

@@ -13,6 +13,7 @@ from infuse.lowering.choice import Chooser, Key
 from infuse.lowering.emitter import ClosedFunctions, emitter_of
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
+from infuse.lowering.weight_budget import budgeted, most_bytes
 from infuse.targets import Target
 
 _THREADS: Final = (1, 2, 4, 8)
@@ -32,9 +33,20 @@ def collected(
         for program in _programs(graph, target):
             functions.add(*program)
     for graph, threads in itertools.product(usual, _THREADS):
-        chooser = Chooser(target.machine, threads, closed=True)
-        functions.add(*generate(graph, target, threads, chooser=chooser), usual=True)
+        for program in _chosen_programs(graph, target, threads):
+            functions.add(*program, usual=True)
     return functions
+
+
+def _chosen_programs(graph: Graph, target: Target, threads: int) -> Iterator[tuple[Program, Plan]]:
+    """The programs with fast and with balanced weights, where these differ."""
+    chooser = Chooser(target.machine, threads, closed=True)
+    fastest = generate(graph, target, threads, chooser=chooser)
+    yield fastest
+    programs = [fastest[0], *fastest[0].bodies]
+    within = budgeted(chooser, programs, most_bytes(graph))
+    if within is not chooser:
+        yield generate(graph, target, threads, chooser=within)
 
 
 def _programs(graph: Graph, target: Target) -> Iterator[tuple[Program, Plan]]:

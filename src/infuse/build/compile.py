@@ -37,7 +37,7 @@ from infuse.lowering.program import Program, all_sizes
 from infuse.lowering.ranks import list_outputs, unranked_results
 from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.lowering.tensors import is_native_type
-from infuse.lowering.weight_budget import limits_within, most_bytes
+from infuse.lowering.weight_budget import budgeted, most_bytes
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
@@ -234,11 +234,13 @@ class Compilation:
 
             chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
         stages = _stages(graph, target, self.threads, precisions, chooser)
-        most = most_bytes(graph, halves={*precisions.names} == {"fp16"})
-        if weights != "balanced" or stages.weights_bytes <= most:
+        if weights != "balanced":
             return stages
-        limits = limits_within(stages.choices, stages.weights_bytes, most)
-        return _stages(graph, target, self.threads, precisions, chooser.limited(limits))
+        most = most_bytes(graph, halves={*precisions.names} == {"fp16"})
+        within = budgeted(chooser, stages.programs, most)
+        if within is chooser:
+            return stages
+        return _stages(graph, target, self.threads, precisions, within)
 
     def load(
         self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infuse.ir.graph import Graph, Node
-from infuse.lowering.choice import Choice
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 
@@ -38,12 +37,6 @@ class Stages:
         return {
             serial: name for program in self.programs for serial, name in program.layers.items()
         }
-
-    @property
-    def choices(self) -> list[Choice]:
-        """What was chosen, each choice once."""
-        steps = [step for program in self.programs for step in program.steps]
-        return [*{id(step.choice): step.choice for step in steps if step.choice}.values()]
 
     @property
     def weights_bytes(self) -> int:

@@ -12,7 +12,8 @@ from typing import Final
 
 from infuse.dtypes import by_numpy
 from infuse.ir.graph import Array, Graph
-from infuse.lowering.choice import Choice
+from infuse.lowering.choice import Choice, Chooser
+from infuse.lowering.program import Program
 
 PART: Final = 1.5
 """The most that weights take in the order in which kernels read them, in parts of the model's."""
@@ -48,6 +49,21 @@ def _read_bytes(array: Array, halves: bool) -> int:
     if array.itemsize > _FLOAT or not by_numpy(array.dtype).is_float:
         return array.nbytes
     return array.size * (_FLOAT // 2 if halves else _FLOAT)
+
+
+def budgeted(chooser: Chooser, programs: Sequence[Program], most: int) -> Chooser:
+    """A chooser that keeps the weights of these programs and their bodies, which are what `chooser`
+    leads to, within `most` bytes; `chooser` itself where they are, or cannot be smaller.
+    """
+    total = sum(program.weights.bytes for program in programs if not program.number)
+    limits = limits_within(choices_in(programs), total, most)
+    return chooser.limited(limits) if limits else chooser
+
+
+def choices_in(programs: Iterable[Program]) -> list[Choice]:
+    """What was chosen in these programs, each choice once."""
+    steps = [step for program in programs for step in program.steps]
+    return [*{id(step.choice): step.choice for step in steps if step.choice is not None}.values()]
 
 
 def limits_within(choices: Iterable[Choice], total: int, most: int) -> dict[bytes, int]:
