@@ -87,6 +87,29 @@ def test_every_candidate_computes_what_onnxruntime_does(
         agree(model.run(feeds_of(graph)), answers(graph), precision)
 
 
+def test_each_limit_of_bytes_leads_to_what_onnxruntime_computes(
+    answers: Callable[[Graph], Arrays],
+) -> None:
+    b = Builder("limited")
+    x = b("Transpose", b.input(1, 20, 24, 64), perm=(0, 3, 1, 2))
+    b.output(b("Conv", x, b.weight(48, 64, 3, 3), pads=(1, 1, 1, 1)))
+    plain = Chooser(NATIVE.machine, 1)
+    (choice,) = chosen_in(generate(b.graph, NATIVE, 1, "fp32", plain)[0])
+    assert choice.packed is not None
+    stored, taken = choice.packed.bytes, set()
+    assert len(set(stored.values())) == 3
+    for limit in stored.values():
+        chooser = plain.limited({choice.packed.source: limit})
+        generated = generate(b.graph, NATIVE, 1, "fp32", chooser)
+        assert generated[0].weights.bytes <= limit
+        taken.add(chosen_in(generated[0])[0].chosen)
+        folder = Compilation(b.graph, CompileOptions(threads=1)).build(generated)
+        with CompiledModel.load(folder, 1) as model:
+            agree(model.run(feeds_of(b.graph)), answers(b.graph), "fp32")
+    assert min(stored, key=stored.__getitem__) in taken
+    assert len(taken) > 1
+
+
 def test_no_candidate_loses_a_nan_and_few_spread_it() -> None:
     """What is NaN beside NaN and infinities in the interpreter is so for each candidate; Winograd
     gives NaN at most 6 pixels further, and groups that are merged in channels beside.
