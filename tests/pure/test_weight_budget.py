@@ -53,11 +53,7 @@ def taken(calls: Sequence[Choice], most: int) -> tuple[list[str], int]:
     names = []
     for choice in calls:
         assert choice.packed is not None
-        limit = limits.get(choice.packed.source, 1 << 40)
-        fitting = choice.packed.within(limit, choice.key.names)
-        names.append(
-            choice.chosen if choice.chosen in fitting else min(fitting, key=choice.seconds)
-        )
+        names.append(choice.within(limits.get(choice.packed.source, 1 << 40)).chosen)
     return names, bytes_of(calls, names)
 
 

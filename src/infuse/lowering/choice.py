@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from infuse.errors import ShapeError
@@ -55,13 +55,6 @@ class PackedWeights:
     source: bytes
     bytes: Mapping[str, int]
 
-    def within(self, most: int, names: Sequence[str]) -> list[str]:
-        """The candidates among `names` that store at most `most` bytes, or those that store
-        least.
-        """
-        limit = max(most, min(self.bytes[name] for name in names))
-        return [name for name in names if self.bytes[name] <= limit]
-
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -88,6 +81,19 @@ class Choice:
         if name in self.times or self.chosen not in self.times:
             return self.times.get(name, self.costs[name])
         return self.costs[name] * self.times[self.chosen] / self.costs[self.chosen]
+
+    def within(self, most: int) -> Choice:
+        """The choice among the candidates that store at most `most` bytes, or, without any, those
+        that store least.
+        """
+        assert self.packed is not None
+        stored = {name: self.packed.bytes[name] for name in self.costs}
+        limit = max(most, min(stored.values()))
+        if stored[self.chosen] <= limit:
+            return self
+        fitting = [name for name, size in stored.items() if size <= limit]
+        chosen = min(fitting, key=self.seconds)
+        return replace(self, chosen=chosen, by=BUDGET, fastest=self.chosen)
 
     def close(self, ratio: float) -> list[str]:
         """The candidates that cost at most `ratio` times the cheapest, as the model has it."""
@@ -185,22 +191,18 @@ class Chooser:
             return Choice(key, costs, forced, "forced", packed=packed)
         seconds = self.measured.get(str(key), {})
         times = {name: seconds[name] for name in names if name in seconds}
-        fastest, by = _fastest(costs, times, names)
-        if packed is not None and packed.source in self._limits:
-            fitting = packed.within(self._limits[packed.source], names)
-            if fastest not in fitting:
-                chosen, _ = _fastest(costs, times, fitting)
-                return Choice(key, costs, chosen, BUDGET, times, packed, fastest)
-        return Choice(key, costs, fastest, by, times, packed)
+        choice = Choice(key, costs, *_fastest(costs, times), times, packed)
+        if packed is None or packed.source not in self._limits:
+            return choice
+        return choice.within(self._limits[packed.source])
 
 
-def _fastest(costs: Times, times: Times, names: Sequence[str]) -> tuple[str, str]:
-    """The candidate to take among `names`, and what decides: "model" or "measured"."""
-    best = min(names, key=costs.__getitem__)
-    known = [name for name in names if name in times]
-    if len(known) < 2:
+def _fastest(costs: Times, times: Times) -> tuple[str, str]:
+    """The candidate to take, and what decides: "model" or "measured"."""
+    best = min(costs, key=costs.__getitem__)
+    if len(times) < 2:
         return best, "model"
-    fastest = min(known, key=times.__getitem__)
+    fastest = min(times, key=times.__getitem__)
     if best in times and times[fastest] > CLEAR * times[best]:
         fastest = best
     return fastest, "measured"

@@ -6,7 +6,7 @@ that loses least time for each byte is taken first, until the budget is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,8 +100,11 @@ def _needed(taken: Sequence[_Step], total: int, most: int) -> list[_Step]:
 def _steps(source: bytes, calls: Sequence[Choice]) -> Iterator[_Step]:
     """The steps of one constant from the fastest to the smallest, the cheapest first."""
     stored = {size for c in calls if c.packed is not None for size in c.packed.bytes.values()}
-    here = _state(calls, {id(choice): choice.chosen for choice in calls})
-    states = [(limit, *_limited(calls, limit)) for limit in sorted(stored, reverse=True)]
+    here = _state(calls, [choice.chosen for choice in calls])
+    states = [
+        (limit, *_state(calls, [choice.within(limit).chosen for choice in calls]))
+        for limit in sorted(stored, reverse=True)
+    ]
     while smaller := [state for state in states if state[1] < here[0]]:
         old = here
 
@@ -113,22 +116,13 @@ def _steps(source: bytes, calls: Sequence[Choice]) -> Iterator[_Step]:
         yield _Step(source, limit, old[0] - here[0], here[1] - old[1])
 
 
-def _limited(calls: Sequence[Choice], limit: int) -> tuple[int, float]:
-    """Bytes and seconds of calls whose candidates store at most so much."""
-    names: dict[int, str] = {}
-    for choice in calls:
-        assert choice.packed is not None
-        fitting = choice.packed.within(limit, [*choice.costs])
-        kept = choice.chosen in fitting
-        names[id(choice)] = choice.chosen if kept else min(fitting, key=choice.seconds)
-    return _state(calls, names)
-
-
-def _state(calls: Sequence[Choice], names: Mapping[int, str]) -> tuple[int, float]:
-    """Bytes and seconds of calls of one constant; equal forms of it are stored once."""
+def _state(calls: Sequence[Choice], names: Sequence[str]) -> tuple[int, float]:
+    """Bytes and seconds of calls of one constant with these candidates; equal forms of it are
+    stored once.
+    """
     stored, seconds = set[int](), 0.0
-    for choice in calls:
+    for choice, name in zip(calls, names, strict=True):
         assert choice.packed is not None
-        stored.add(choice.packed.bytes[names[id(choice)]])
-        seconds += choice.seconds(names[id(choice)])
+        stored.add(choice.packed.bytes[name])
+        seconds += choice.seconds(name)
     return sum(stored), seconds

@@ -57,5 +57,6 @@ def _profiled(graph: Graph, model: Model) -> ProfiledModel | None:
     precision = model.metadata.get("precision", "fp32")
     if precision not in PRECISIONS:
         return None
-    options = CompileOptions(threads=model.threads, precision=precision)
+    weights = model.metadata.get("weights", CompileOptions.weights)
+    options = CompileOptions(threads=model.threads, precision=precision, weights=weights)
     return ProfiledModel.compile(Compilation(graph, options))
