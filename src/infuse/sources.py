@@ -1,4 +1,4 @@
-"""What says whether the files of Infuse are those that they were."""
+"""What a process runs: the files of Infuse, and packages that extend it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import hashlib
 import os
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Final
+
+EXTENSIONS: Final = "infuse.rules"
+"""Where packages that extend Infuse register."""
 
 
 @cache
@@ -15,6 +20,12 @@ def stamp() -> str:
     root = str(Path(__file__).parent)
     states = sorted((path[len(root) :], *state) for path, *state in _files(root))
     return hashlib.sha256(repr(states).encode()).hexdigest()
+
+
+@cache
+def announced() -> tuple[EntryPoint, ...]:
+    """What installed packages announce, by name: whoever asks first looks at all that there are."""
+    return tuple(sorted(entry_points(group=EXTENSIONS), key=lambda each: (each.name, each.value)))
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:

@@ -20,6 +20,7 @@ from infuse.ir.expression import Variable
 from infuse.ir.graph import Graph
 from infuse.passes import registry
 from infuse.rewrite import Pass, Rule
+from infuse.sources import EXTENSIONS
 from infuse.testing.patterns import graph_of
 from infuse.testing.rules import check_rule
 
@@ -112,8 +113,8 @@ def test_what_is_not_registered_cannot_be_taken_back() -> None:
 def test_a_package_that_cannot_be_loaded_is_named_with_the_way_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken = EntryPoint("mine", "no_such_module:RULES", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
+    broken = EntryPoint("mine", "no_such_module:RULES", EXTENSIONS)
+    monkeypatch.setattr(registry, "announced", lambda: (broken,))
     registry._announced.cache_clear()
     try:
         with pytest.raises(

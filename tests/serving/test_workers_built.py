@@ -6,14 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from infuse.passes.registry import GROUP
 from infuse.runtime import build_keys
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.folder import LIBRARY
@@ -24,6 +23,7 @@ from infuse.serving.engine.engine import Engine
 from infuse.serving.workers import build_cache
 from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.build_cache import BuildCache
+from infuse.sources import EXTENSIONS
 from tests.serving import models
 from tests.serving.engine_stage import served
 from tests.serving.models import ask, write
@@ -152,10 +152,8 @@ def test_models_that_the_interpreter_runs_in_part_are_not_recorded(tmp_path: Pat
 def test_nothing_is_recorded_where_packages_extend_infuse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = EntryPoint("mine", "my_package:register", GROUP)
-    monkeypatch.setattr(
-        build_keys, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
-    )
+    entry = EntryPoint("mine", "my_package:register", EXTENSIONS)
+    monkeypatch.setattr(build_keys, "announced", lambda: (entry,))
     assert key_of("content", "model.onnx", OPTIONS) == ""
     BuildCache(tmp_path).keep("", signature(tmp_path))
     assert BuildCache(tmp_path).find("") is None
@@ -197,7 +195,7 @@ def test_a_key_stands_for_all_that_a_build_depends_on(
     others.append(key_of("content", "model.onnx", OPTIONS))
     script.write_text("#!/bin/sh\necho\n")
     others.append(key_of("content", "model.onnx", OPTIONS))
-    for name in ("_code", "cpu_description"):
+    for name in ("stamp", "cpu_description"):
         monkeypatch.setattr(build_keys, name, lambda: "other")
         others.append(key_of("content", "model.onnx", OPTIONS))
     assert len({key, *others}) == 1 + len(others)

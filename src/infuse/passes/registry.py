@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from infuse.errors import RuleError
 from infuse.options import LEVELS
 from infuse.rewrite import Pass, Rule
+from infuse.sources import announced
 
-GROUP = "infuse.rules"
 SWITCH = "INFUSE_PLUGINS"
 """The environment variable that leaves entry points out when it is 0."""
 Extension = Rule | Pass
@@ -61,7 +61,7 @@ def _plugins() -> tuple[Extension, ...]:
 def _announced() -> tuple[Extension, ...]:
     """What installed packages announce, in the order of its entry points' names."""
     extensions: dict[str, Extension] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+    for entry in announced():
         extensions.update((thing.name, thing) for thing in _load(entry))
     return tuple(extensions.values())
 

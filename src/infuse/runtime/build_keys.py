@@ -7,12 +7,11 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from infuse.runtime.cpus import cpu_description
-from infuse.sources import stamp
+from infuse.sources import announced, stamp
 
 _COMPILERS: Final = (
     "g++",
@@ -21,10 +20,6 @@ _COMPILERS: Final = (
 )  # which one is taken without $CXX, another part of Infuse decides
 REPLACING: Final = "INFUSE_AS_ONNXRUNTIME"
 """The variable that changes nothing of what is compiled, only who asks for it."""
-EXTENSIONS: Final = "infuse.rules"
-"""Where packages that extend Infuse register: as `infuse.passes` has it, which is not loaded for
-this.
-"""
 
 
 def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
@@ -35,7 +30,7 @@ def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
     how to compile. Empty where installed packages extend Infuse: what they do to a model is not
     known here.
     """
-    if entry_points(group=EXTENSIONS):
+    if announced():
         return ""
     variables = {
         name: value
