@@ -63,15 +63,15 @@ def steep(chain: Chain, options: Selection) -> list[str]:
     """The functions whose work grows faster than the network."""
     optimize_in_place(chain(DEPTHS[-1]), options)  # so that nothing is made for the first time
     counts = [lines_run(chain(depth), options) for depth in DEPTHS]
-    found = [
+    faster = [
         f"{name}: {' → '.join(str(count[name]) for count in counts)} lines"
         for name in sorted(counts[-1])
         if any(b[name] > GROWTH * a[name] + SLACK for a, b in pairwise(counts))
     ]
     totals = [count.total() for count in counts]
     if any(b > GROWTH * a for a, b in pairwise(totals)):
-        found.append(f"all together: {totals}")
-    return found
+        faster.append(f"all together: {totals}")
+    return faster
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__)
@@ -98,5 +98,5 @@ def test_a_rule_that_looks_at_the_whole_graph_for_each_node_is_noticed() -> None
         def build(self, x: Any, y: Any) -> Any:
             return x + y
 
-    found = steep(attention, Selection("basic", extra=(Rescans(),)))
-    assert any("require" in line for line in found), found
+    faster = steep(attention, Selection("basic", extra=(Rescans(),)))
+    assert any("require" in line for line in faster), faster

@@ -65,9 +65,9 @@ class _Cloning:
         return copy
 
     def node(self, node: Node) -> Node:
-        made = self.values.get
+        copy_of = self.values.get
         return node.copied(
-            [None if v is None else made(v) or self.read(v) for v in node.inputs],
+            [None if v is None else copy_of(v) or self.read(v) for v in node.inputs],
             [self.define(value) for value in node.outputs],
             {name: self.graph(body) for name, body in node.subgraphs.items()},
         )

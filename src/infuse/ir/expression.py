@@ -128,7 +128,7 @@ class OneOf(Expression):
         self.choices = choices
         self._by_kind: dict[str | None, tuple[Any, ...]] = {}
 
-    def made_by(self, kind: str | None) -> tuple[Any, ...]:
+    def of_kind(self, kind: str | None) -> tuple[Any, ...]:
         """The choices that a result of an operator of this kind may be, or that of none."""
         if kind not in self._by_kind:
             self._by_kind[kind] = tuple(

@@ -116,14 +116,14 @@ def _from_content(node: Node) -> Sequence[Value] | None:
     """
     results = []
     for value in node.outputs:
-        result = None if value.content is None else _known(value, value.content)
+        result = None if value.content is None else _of_elements(value, value.content)
         if result is None:
             return None
         results.append(result)
     return results
 
 
-def _known(value: Value, content: Array) -> Value | None:
+def _of_elements(value: Value, content: Array) -> Value | None:
     """The constant with these elements, None where some are no numbers."""
     elements = content.reshape(-1).tolist()
     for element in elements:

@@ -28,6 +28,8 @@ LONGEST_LINE = 1000
 endless; in a graph of more nodes, as many as that has.
 """
 FIRES_PER_NODE = 10
+ANALYSIS = "analysis"
+"""The name by which functions of a rule ask for what `when` returns."""
 REMEMBERED = 1 << 14
 """Surroundings of nodes of which it is remembered which rules may fit."""
 
@@ -226,7 +228,7 @@ def _refusal(rule: Rule, match: Match) -> str | None:
                 if use is not None:
                     return _shared(value, use)
     try:
-        rule.check({**match.bound, "root": match.root})
+        analysis = rule.check({**match.bound, "root": match.root})
     except Refusal as stopped:
         return stopped.reason
     except UnknownRank as unknown:
@@ -236,6 +238,8 @@ def _refusal(rule: Rule, match: Match) -> str | None:
     for node in match.nodes:
         if open_broadcasts(node):
             return f"whether an operand of {node.kind} is repeated is known in a run only"
+    if analysis is not None:
+        match.bound.setdefault(ANALYSIS, analysis)
     return None
 
 

@@ -60,7 +60,7 @@ def _may_be_operands(args: Sequence[Any], values: Sequence[Value | None], is_roo
 def _may_be(arg: Any, value: Value | None, is_root: bool) -> bool:
     maker = None if value is None else value.producer
     if isinstance(arg, OneOf):
-        choices = arg.made_by(None if maker is None else maker.op.name)
+        choices = arg.of_kind(None if maker is None else maker.op.name)
         return any(_may_be(choice, value, is_root) for choice in choices)
     if isinstance(arg, Call):
         if value is None or maker is None or maker.op.name != arg.kind:

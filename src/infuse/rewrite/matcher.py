@@ -33,7 +33,7 @@ class Match(NamedTuple):
     """
 
     root: Node
-    bound: Mapping[str, Any]
+    bound: dict[str, Any]
     nodes: tuple[Node, ...]
 
 
@@ -80,7 +80,7 @@ def matches(pattern: Call, root: Node, trace: Trace | None = None) -> Iterator[M
 
 def _deep_matches(pattern: Call, root: Node, trace: Trace | None) -> Iterator[Match]:
     for state in _match_node(pattern, root, _State({}, ()), trace):
-        yield Match(root, state.bound, state.nodes)
+        yield Match(root, dict(state.bound), state.nodes)
 
 
 @lru_cache(maxsize=4096)
@@ -226,7 +226,7 @@ def _match_value(
     elif isinstance(pattern, OneOf):
         producer = None if value is None else value.producer
         kind = None if producer is None else producer.op.name
-        for choice in pattern.made_by(kind) if trace is None else pattern.choices:
+        for choice in pattern.of_kind(kind) if trace is None else pattern.choices:
             yield from _match_value(choice, value, node, state, trace)
     elif pattern is None:
         if value is None:

@@ -45,11 +45,12 @@ class Rule:
     `match` gets one pattern variable per parameter and returns a pattern (or a list of spellings).
     `when` and `build` ask for what they need by parameter name: a variable's value, a node labelled
     with `name=` in the pattern, `root`; a parameter with a default may be left unbound by some
-    spellings. `when` refuses through `require`. `build` returns the replacement of each output of
-    the root: an expression or a value. `note`, where a rule has one, says of a rewrite what the
-    report is to tell beside it: a cost, an error. `covers`, where a rule has one, returns the nodes
-    that it replaces beyond those of the pattern, each before those that it reads. NumPy does not
-    warn inside of them.
+    spellings. `when` refuses through `require`; what it returns, the others may ask for as
+    `analysis`, which saves them from working it out again. `build` returns the replacement of each
+    output of the root: an expression or a value. `note`, where a rule has one, says of a rewrite
+    what the report is to tell beside it: a cost, an error. `covers`, where a rule has one, returns
+    the nodes that it replaces beyond those of the pattern, each before those that it reads. NumPy
+    does not warn inside of them.
 
     The driver guarantees the rest: same types before and after, interior values have no other
     reader (unless `shares`), names and origins carried over, operands of commutative operators in
@@ -131,15 +132,17 @@ class Rule:
         return {name: (f, _parameters(f)) for name, f in functions.items() if f is not None}
 
     def _call(self, name: str, bound: Mapping[str, Any], default: Any = None) -> Any:
-        found = self._functions.get(name)
-        if found is None:
+        entry = self._functions.get(name)
+        if entry is None:
             return default
-        function, parameters = found
+        function, parameters = entry
         return function(*[bound[p[0]] if p[0] in bound else self._default(p) for p in parameters])
 
-    def check(self, bound: Mapping[str, Any]) -> None:
-        """Run `when`; Refusal when it does not hold. Warnings of NumPy are the caller's matter."""
-        self._call("when", bound)
+    def check(self, bound: Mapping[str, Any]) -> Any:
+        """Run `when`, for its analysis; Refusal when it does not hold. Warnings of NumPy are the
+        caller's matter.
+        """
+        return self._call("when", bound)
 
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run `build`; one entry per output of the root. Warnings of NumPy are the caller's

@@ -241,8 +241,8 @@ class FlattenAttention(Rule):
             Call("Attention", (ops.rest(operands),), label="attention"), name="moved"
         )
 
-    def when(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> None:
-        self._found(operands)
+    def when(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> list[Rows]:
+        rows = self._rows(operands)
         self._shape(attention)
         require_shape(moved.output)
         perm = [p for p in permutation(moved) if not is_one(attention.output.shape[p])]
@@ -251,9 +251,16 @@ class FlattenAttention(Rule):
             "the elements of a head are mixed",
         )
         require(self._order(attention, moved) is not None, "heads do not come to lie side by side")
+        return rows
 
-    def build(self, operands: tuple[Value | None, ...], attention: Node, moved: Node) -> Any:
-        flat = _turned(operands, columns(self._found(operands)))
+    def build(
+        self,
+        operands: tuple[Value | None, ...],
+        attention: Node,
+        moved: Node,
+        analysis: list[Rows],
+    ) -> Any:
+        flat = _turned(operands, columns(analysis))
         q, k = operands[0], operands[1]
         assert q is not None
         assert k is not None
@@ -267,7 +274,7 @@ class FlattenAttention(Rule):
             call, shape = ops.transpose(call, perm=order), (shape[1], shape[0], shape[2])
         return ops.reshape(call, reshape_target(shape, moved.output.shape))
 
-    def _found(self, operands: tuple[Value | None, ...]) -> list[Rows]:
+    def _rows(self, operands: tuple[Value | None, ...]) -> list[Rows]:
         found = []
         for heads in operands[:3]:
             assert heads is not None

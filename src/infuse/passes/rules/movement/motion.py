@@ -269,22 +269,19 @@ class RemoveTransposesAround(Rule):
     def match(self, y: Variable) -> Any:
         return ops.transpose(y)
 
-    def when(self, y: Value, root: Node) -> None:
+    def when(self, y: Value, root: Node) -> tuple[Moved, list[Node]]:
         require_shape(y)
-        below, nodes = self._result(y, root)
+        below, nodes = moved_through(y, root)
+        below = Moved(below.source, tuple(below.perm[p] for p in permutation(root)))
         lost = any(node.kind == "Transpose" for node in nodes)
         require(below.stays or lost, "as many are left")
+        return below, nodes
 
-    def build(self, y: Value, root: Node) -> Any:
-        return self._result(y, root)[0].value()
+    def build(self, analysis: tuple[Moved, list[Node]]) -> Any:
+        return analysis[0].value()
 
-    def covers(self, y: Value, root: Node) -> list[Node]:
-        return self._result(y, root)[1]
-
-    def _result(self, y: Value, root: Node) -> tuple[Moved, list[Node]]:
-        below, nodes = moved_through(y, root)
-        perm = tuple(below.perm[p] for p in permutation(root))
-        return Moved(below.source, perm), nodes
+    def covers(self, analysis: tuple[Moved, list[Node]]) -> list[Node]:
+        return analysis[1]
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -68,14 +68,16 @@ class RemoveReshapesAround(Rule):
     def match(self, x: Variable, more: Variable) -> Any:
         return reshapes(x, more)
 
-    def when(self, x: Value, root: Node) -> None:
-        require(Rows(x, root, anywhere=False).gain > 0, "it is not fewer nodes")
+    def when(self, x: Value, root: Node) -> Rows:
+        rows = Rows(x, root, anywhere=False)
+        require(rows.gain > 0, "it is not fewer nodes")
+        return rows
 
-    def build(self, x: Value, root: Node) -> Any:
-        return Rows(x, root, anywhere=False).result
+    def build(self, analysis: Rows) -> Any:
+        return analysis.result
 
-    def covers(self, x: Value, root: Node) -> list[Node]:
-        return Rows(x, root, anywhere=False).nodes
+    def covers(self, analysis: Rows) -> list[Node]:
+        return analysis.nodes
 
 
 _FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
@@ -103,17 +105,18 @@ class UnflattenRows(Rule):
     def match(self, y: Variable, t: Variable) -> Any:
         return ops.reshape(y, t)
 
-    def when(self, y: Value, root: Node) -> None:
+    def when(self, y: Value, root: Node) -> Rows:
         require(root.output.rank >= 3, "the result is a matrix")
         rows = Rows(y, root, anywhere=True)
         require(rows.products, "no Gemm is between")
         require(rows.gain > 0, "it is not fewer nodes")
+        return rows
 
-    def build(self, y: Value, root: Node) -> Any:
-        return Rows(y, root, anywhere=True).result
+    def build(self, analysis: Rows) -> Any:
+        return analysis.result
 
-    def covers(self, y: Value, root: Node) -> list[Node]:
-        return Rows(y, root, anywhere=True).nodes
+    def covers(self, analysis: Rows) -> list[Node]:
+        return analysis.nodes
 
 
 class MergeTransposesAroundReshape(Rule):
