@@ -408,7 +408,8 @@ class Graph:
         while pending:
             graph = pending.pop()
             yield graph
-            pending.extend(body for node in graph._nodes for body in node.subgraphs.values())
+            around = [node for node in graph._nodes if node.subgraphs]
+            pending.extend(body for node in around for body in node.subgraphs.values())
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self)} nodes)"

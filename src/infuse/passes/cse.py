@@ -66,7 +66,9 @@ class EliminateCommonSubexpressions(Pass):
             for key, outer in ((node_key(node), around), (_content_key(node), [])):
                 if key is None:
                     continue
-                first = next((each[key] for each in (seen, *outer) if key in each), None)
+                first = seen.get(key)
+                if first is None:
+                    first = next((each[key] for each in outer if key in each), None)
                 if first is None or first.graph is None:
                     seen[key] = node
                     continue

@@ -21,10 +21,15 @@ def key_of(node: Node) -> Hashable:
     """All that a glance sees of a node."""
     key: list[Any] = [node.op.domain, node.op.name]
     for value in node.inputs:
-        key.append(_kind_of(value))
-        maker = None if value is None else value.producer
-        if value is not None and maker is not None:
-            key.append(value.index)
+        if value is None:
+            key.append(None)
+        elif value.const is not None:
+            key.append(_CONSTANT)
+        elif value.producer is None:
+            key.append(None)
+        else:
+            maker = value.producer
+            key += (maker.op.name, value.index)
             if len(maker.inputs) <= NARROW:
                 key += map(_kind_of, maker.inputs)
                 key.append(_END)

@@ -121,7 +121,7 @@ def _flat_bound(pattern: Call, root: Node, values: Sequence[Value | None]) -> di
 
 
 def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> Iterator[_State]:
-    if node.kind != call.kind or node.op.domain != call.domain:
+    if node.op.name != call.kind or node.op.domain != call.domain:
         if trace:
             trace.note(state, node, f"{call.kind} is needed, {node.kind} found")
         return
@@ -148,10 +148,10 @@ def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> I
                     )
                 return
     covered = state.cover(call, node)
-    args, inputs = call.args, tuple(node.inputs)
-    yield from _match_operands(args, inputs, node, covered, trace)
+    args, inputs = call.args, node.inputs
+    yield from _match_operands(args, inputs, 0, node, covered, trace)
     if len(args) == 2 == len(inputs) and is_commutative(node) and args[0] is not args[1]:
-        yield from _match_operands(args, inputs[::-1], node, covered, trace)
+        yield from _match_operands(args, inputs[::-1], 0, node, covered, trace)
 
 
 def is_commutative(node: Node) -> bool:
@@ -167,29 +167,28 @@ def _equal(value: Any, expected: Any) -> bool:
 
 def _match_operands(
     patterns: tuple[Any, ...],
-    values: tuple[Value | None, ...],
+    values: Sequence[Value | None],
+    start: int,
     node: Node,
     state: _State,
     trace: Trace | None,
 ) -> Iterator[_State]:
-    for place, pattern in enumerate(patterns):
+    """The states in which the operands from `start` on fit."""
+    for place in range(start, len(patterns)):
+        pattern = patterns[place]
+        value = values[place] if place < len(values) else None
         if not isinstance(pattern, Variable):
-            value = values[place] if place < len(values) else None
             for matched in _match_value(pattern, value, node, state, trace):
-                yield from _match_operands(
-                    patterns[place + 1 :], values[place + 1 :], node, matched, trace
-                )
+                yield from _match_operands(patterns, values, place + 1, node, matched, trace)
             return
         if pattern.variadic:
-            rest = values[place:]
+            rest = tuple(values[place:])
             if pattern.name not in state.bound:
                 yield state.bind(pattern.name, rest)
             elif state.bound[pattern.name] == rest:
                 yield state
             return
-        bound = _match_variable(
-            pattern, values[place] if place < len(values) else None, node, state, trace
-        )
+        bound = _match_variable(pattern, value, node, state, trace)
         if bound is None:
             return
         state = bound

@@ -144,7 +144,7 @@ class Op:
         return f"{type(self).__name__}({', '.join(values)})"
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self._names)
+        return tuple([getattr(self, name) for name in self._names])
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
