@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse import dtypes
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.parser import parse
 from infuse.ops.arithmetic import Add, Mul
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.rules.cleanup.merging import BLOCK, require_sum
 from infuse.passes.run import optimize_in_place
 from infuse.passes.selection import Selection
-from infuse.rewrite import Driver, Rule
+from infuse.rewrite import Driver, Refusal, Rule
 from infuse.testing import rule_cases
 
 MAGIC = 1.5 * 2.0**23
@@ -209,3 +211,16 @@ def test_what_rounds_or_overflows_on_the_way_still_does(
         assert not (why := agree(graph, better, feeds)), f"{level}: {why}\n{better}"
     better = infuse.optimize(graph, infuse.Rules("all", search=2))
     assert not (why := agree(graph, better, feeds)), f"search: {why}\n{better}"
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("shape", [(3 * BLOCK,), (1, 1, 3 * BLOCK), (5, 7, BLOCK)], ids=str)
+def test_one_element_of_a_large_table_is_noticed_wherever_it_is(
+    shape: tuple[int, ...], place: int
+) -> None:
+    table = np.full(shape, 0.25)
+    require_sum(table, np.ones(shape[-1]), dtypes.float32)
+    table.reshape(-1)[place] = 2.0**20
+    require_sum(table, np.ones(shape[-1]), dtypes.float32)
+    with pytest.raises(Refusal, match="cancel each other"):
+        require_sum(table, np.full(shape[-1], -(2.0**20)), dtypes.float32)

@@ -65,7 +65,7 @@ def require_sum(first: Array, second: Array, dtype: DType, beside: float = 1.0) 
     limit = headroom(dtype) * beside
     is_large = max(magnitude(first), magnitude(second)) > limit
     everywhere = True
-    for one, two in _blocks(first, second):
+    for one, two in _blocks(*np.broadcast_arrays(first, second)):
         apart, largest = _apart(one, two, dtype)
         noticed = is_large and bool((apart & (largest > limit)).any())
         require(not noticed, "the constants cancel each other: rounding may be meant")
@@ -88,16 +88,19 @@ def _apart(first: Array, second: Array, dtype: DType) -> tuple[Array, Array]:
 
 
 def _blocks(first: Array, second: Array) -> Iterator[tuple[Array, Array]]:
-    """Both arrays as they are broadcast, in pieces: a large table takes no more memory for each
-    step, and less time.
+    """Both arrays, of one shape, in pieces: a large table takes no more memory for each step, and
+    less time.
     """
-    first, second = np.broadcast_arrays(first, second)
-    if first.ndim == 0 or first.size <= BLOCK:
+    if first.size <= BLOCK:
         yield first, second
         return
-    rows = max(1, BLOCK * len(first) // first.size)
-    for start in range(0, len(first), rows):
-        yield first[start : start + rows], second[start : start + rows]
+    rows = BLOCK * len(first) // first.size
+    if rows == 0:
+        for one, two in zip(first, second):
+            yield from _blocks(one, two)
+    else:
+        for start in range(0, len(first), rows):
+            yield first[start : start + rows], second[start : start + rows]
 
 
 def merged_sum(first: Array, second: Array, like: Value, beside: float = 1.0) -> Array:
