@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.nesting import room_for
 
@@ -17,7 +18,7 @@ def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
     are not in it stay shared. Nodes stand in execution order in the copy, each with the serial
     number of what it copies.
     """
-    with room_for(graph):
+    with room_for(graph), uncollected():
         return _Cloning({} if values is None else values).graph(graph)
 
 

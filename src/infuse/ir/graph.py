@@ -347,6 +347,9 @@ class Graph:
         for body in node.subgraphs.values():
             body.clear()
         node.graph = None
+        for value in node.outputs:
+            if value.producer is node:
+                value.producer = None  # else the two keep each other until a search for cycles
         del self._nodes[node]
         self.reorder()
 

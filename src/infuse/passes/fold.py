@@ -126,12 +126,14 @@ def _from_content(node: Node) -> Sequence[Value] | None:
 def _of_elements(value: Value, content: Array) -> Value | None:
     """The constant with these elements, None where some are no numbers."""
     elements = content.reshape(-1).tolist()
+    plain = True
     for element in elements:
-        if not isinstance(element, (int, np.integer, np.bool_)):
-            return None
+        if not isinstance(element, int):
+            plain = False
+            if not isinstance(element, (np.integer, np.bool_)):
+                return None
     data = content.astype(value.dtype.numpy)
-    same = value.tensor.shape == data.shape and data.reshape(-1).tolist() == elements
-    if not same or any(isinstance(element, np.integer) for element in elements):
+    if not plain or value.tensor.shape != data.shape or data.reshape(-1).tolist() != elements:
         return _constant(data, value)
     result = Value(value.type, value.name, data)
     result.content = content

@@ -174,9 +174,9 @@ class Driver:
             if 0 < len(value.uses) <= 2:
                 touched += value.users()
         removed = label(_in_order(gone, covered))
-        self.report.add(
-            Rewrite(name, removed, label(created), level, rows, note, tuple(map(node_ref, heirs)))
-        )
+        new_nodes = label(created) if created else ()
+        refs = tuple(map(node_ref, heirs)) if heirs else ()
+        self.report.add(Rewrite(name, removed, new_nodes, level, rows, note, refs))
         if self.check is not None:
             self.check(graph, name)
         return touched
