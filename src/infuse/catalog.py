@@ -103,8 +103,10 @@ class Catalog:
                 if self._takes_notes:
                     return self._noted
                 self._takes_notes = True
-                self._index = self._index or self._read()
-                self._takes_notes = False
+                try:
+                    self._index = self._index or self._read()
+                finally:
+                    self._takes_notes = False
         return self._index
 
     def _read(self) -> Notes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -31,8 +32,10 @@ def announced() -> tuple[EntryPoint, ...]:
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.is_dir():
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _files(entry.path)
+                continue
+            with suppress(FileNotFoundError):  # of one that was there for a moment
                 state = entry.stat()
                 yield entry.path, state.st_size, state.st_mtime_ns
-            elif entry.name != "__pycache__":
-                yield from _files(entry.path)

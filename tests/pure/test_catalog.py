@@ -140,6 +140,17 @@ def test_what_others_register_counts_over_what_is_imported_later(
     assert table.THINGS["", "apple"] == 7
 
 
+def test_a_file_that_cannot_be_imported_leaves_no_part_of_a_table(
+    shop: Callable[[], Any],
+) -> None:
+    (HOME / "nothing.py").write_text("raise RuntimeError('broken')")
+    things = shop().THINGS
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="broken"):
+            things["", "saw"]
+    assert not list((HOME / "__pycache__").glob("catalog.*"))
+
+
 def test_threads_see_whole_tables(shop: Callable[[], Any]) -> None:
     for _ in range(20):
         for path in (HOME / "__pycache__").glob("catalog.*"):

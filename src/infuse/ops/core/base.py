@@ -299,7 +299,7 @@ def kinds_with(trait: Trait, domain: str = "") -> tuple[str, ...]:
         sorted(
             kind
             for (where, kind), traits in OPERATORS.facts().items()
-            if where == domain and trait in Trait(traits)
+            if where == domain and traits & trait.value == trait.value
         )
     )
 
