@@ -170,6 +170,33 @@ def test_names_origins_and_the_record_are_carried_over() -> None:
     assert (rewrite.rule, rewrite.removed, rewrite.saved) == ("Made", ("Relu(last)", "Abs(n0)"), 0)
 
 
+def test_a_rule_is_tried_only_where_what_it_reads_makes_an_operand() -> None:
+    seen = []
+
+    def when(root: Node) -> None:
+        seen.append([v.producer.kind for v in root.operands() if v.producer is not None])
+        require(False, "it only looks")
+
+    graph = written((ops.relu(X) + Y) + (ops.abs(X) + ops.exp(Y)))
+    run(graph, rule_of(lambda x, y: x + y, lambda x: x, when=when, reads=("Exp", "Relu")))
+    assert seen == [["Relu"], ["Relu"], ["Abs", "Exp"], ["Abs", "Exp"]]
+
+
+def test_what_a_condition_returns_serves_the_functions_after_it() -> None:
+    graph = written(ops.relu(X))
+    report = run(
+        graph,
+        rule_of(
+            lambda x: ops.relu(x),
+            lambda x, analysis: ops.abs(x) + analysis,
+            when=lambda root: 2.5,
+            note=staticmethod(lambda analysis: f"{analysis} is added"),
+        ),
+    )
+    assert kinds(graph) == ["Abs", "Add"]
+    assert report.rewrites[0].note == "2.5 is added"
+
+
 def test_what_a_rule_says_of_a_rewrite_stands_in_the_report() -> None:
     rule = rule_of(
         lambda x: ops.relu(x),
