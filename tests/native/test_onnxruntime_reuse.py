@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse import catalog
+from infuse.catalog import Catalog, CatalogTable
 from infuse.onnxruntime import InferenceSession, OrtValue, SessionOptions, reuse
 from infuse.ops.core import base
 from infuse.passes.registry import register, unregister
@@ -179,7 +181,10 @@ def test_records_that_others_could_write_do_not_count(compiled: list[Any], tmp_p
 
 
 def test_a_program_that_extends_infuse_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "REGISTRY", {("", "Add"): base.REGISTRY["", "Add"]})
+    monkeypatch.setattr(catalog, "CATALOGS", [])
+    operators: CatalogTable[Any] = CatalogTable(Catalog("infuse.ops"))
+    operators.register(("", "Add"), base.REGISTRY["", "Add"], "infuse.ops.arithmetic")
+    monkeypatch.setattr(base, "REGISTRY", operators)
     kernels = sys.modules.get("infuse.lowering.kernel_table")
     if kernels is not None:
         monkeypatch.setattr(kernels, "TABLES", {})
@@ -194,5 +199,5 @@ def test_a_program_that_extends_infuse_is_told_apart(monkeypatch: pytest.MonkeyP
     finally:
         unregister("Mine")
     assert not is_extended()
-    monkeypatch.setitem(base.REGISTRY, ("mine", "Op"), type("Op", (), {"__module__": "mine"}))
+    operators.register(("mine", "Op"), type("Op", (), {"__module__": "mine"}), "mine")
     assert is_extended()

@@ -191,7 +191,8 @@ def test_keys_of_operators_are_those_of_their_classes() -> None:
         assert (REGISTRY[key].domain, REGISTRY[key].name) == key
 
 
-def test_a_catalog_is_a_table_of_packages() -> None:
+def test_what_nothing_registers_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "CATALOGS", [])
     empty: CatalogTable[int] = CatalogTable(Catalog("infuse.options"))
     with pytest.raises(KeyError):
         empty["", "Nothing"]
