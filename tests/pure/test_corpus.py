@@ -1,6 +1,7 @@
 """The graphs of which the functions of a library of prebuilt kernels come."""
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from infuse.build.compile import generate
 from infuse.ir.graph import Graph
 from infuse.targets import Target
 from infuse.targets.cpu.closed.program import closed_program, usual_functions
+from infuse.testing import corpus
 from infuse.testing.blocks import block_graphs
 from infuse.testing.corpus import operator_graphs
 from infuse.testing.networks import network_graphs
@@ -77,3 +79,10 @@ def test_a_small_network_calls_nothing_else(name: str) -> None:
     for threads in (1, 2):
         called = closed_program(*generate(network, target, threads))
         assert {*called.functions, *called.elements} <= set(re.findall(r"\w+", table))
+
+
+def test_texts_need_no_package_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ("", "RegexFullMatch")
+    monkeypatch.setitem(sys.modules, "re2", None)
+    monkeypatch.setattr(corpus, "REGISTRY", {key: corpus.REGISTRY[key]})
+    assert next(operator_graphs()).name != "RegexFullMatch"

@@ -19,13 +19,14 @@ from infuse.lowering.kernel_table import kernels_of
 from infuse.lowering.program import Step
 from infuse.lowering.statements import KernelCall, Work
 from infuse.lowering.tensors import Tensor
-from infuse.targets.cpu.families.base import MEANINGS, Arguments
+from infuse.targets.cpu.families.base import FILES, MEANINGS, Arguments
 from infuse.testing.compare import is_near
 from tests.support.epilogues import Done, check_work, sink_of
 from tests.support.function_values import Inner, apart, scope_of
 from tests.support.kernel_results import Made, result_of
 from tests.support.step_memory import Memory
 
+FILES.import_all()
 TOLERANCES = {
     "bf16(?!x2)": 4e-2,
     "Pairs": 4e-2,
