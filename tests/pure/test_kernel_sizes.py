@@ -11,7 +11,7 @@ import infuse
 from infuse.ir import dims
 from infuse.targets import TILE_SIDE, DotType
 from infuse.targets.cpu.emit.sizes import struct_text
-from infuse.targets.cpu.families.base import HEADERS
+from infuse.targets.cpu.families.base import FILES, HEADERS
 from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
 from infuse.targets.cpu.families.pooling import PoolSizes
 from infuse.targets.cpu.families.work import FEW_ROWS
@@ -19,6 +19,7 @@ from infuse.targets.text.sizes import size_text
 
 pytestmark = pytest.mark.row("R1")
 KERNELS = Path(infuse.__file__).parent / "kernels"
+FILES.import_all()
 
 
 def fields(name: str, header: str) -> list[tuple[str, bool]]:
