@@ -15,7 +15,7 @@ import onnx.parser
 import infuse
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import InfuseError
+from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops import REGISTRY
@@ -41,9 +41,10 @@ def operator_graphs() -> Iterator[Graph]:
     for op in REGISTRY.values():
         seen = set[Any]()
         for row in rows(op, np.random.default_rng(0)):
-            if any(isinstance(x, np.ndarray) and x.dtype.kind in "OU" for x in row.inputs):
-                continue  # texts, of which no native code knows
-            counts = {1, len(results(row))}
+            try:
+                counts = {1, len(results(row))}
+            except UnsupportedOperatorError:
+                continue  # it needs a package of texts or images, which have no native code
             yield from _variants(row, counts)
             kind = _kind_of(row)
             if kind in seen:
