@@ -12,6 +12,7 @@ from benchmarks.prebuilt_functions import lacking
 from infuse.build.collecting import collected
 from infuse.build.compile import generate
 from infuse.ir.graph import Graph
+from infuse.ops.text import compiled_pattern
 from infuse.targets import Target
 from infuse.targets.cpu.closed.program import closed_program, usual_functions
 from infuse.testing import corpus
@@ -87,6 +88,7 @@ def test_packages_of_texts_and_images_are_not_needed(
 ) -> None:
     operators = {key: op for key, op in corpus.REGISTRY.items() if key[1] == kind}
     monkeypatch.setitem(sys.modules, package, None)
+    compiled_pattern.cache_clear()
     monkeypatch.setattr(corpus, "REGISTRY", operators)
     assert operators
     assert next(operator_graphs()).name != kind
