@@ -54,6 +54,10 @@ class Catalog:
         """Tell that a module registers something of this key, and a number that stands for it."""
         self._noted.setdefault(key, {})[module] = fact
 
+    def note_class(self, kind: type, module: str) -> None:
+        """Tell that a module registers something of a class."""
+        self.note(_of_class(kind), module)
+
     def owns(self, module: str) -> bool:
         """Whether a module belongs to the packages, or to those inside of them."""
         return module.startswith(tuple(f"{package}." for package in self.packages))
@@ -66,6 +70,11 @@ class Catalog:
             for module in list(self._notes().get(key, ())):
                 import_module(module)
             self._imported.add(key)
+
+    def import_for_class(self, kind: type) -> None:
+        """Import what registers something of a class or its bases."""
+        for each in kind.__mro__:
+            self.import_for(_of_class(each))
 
     def import_all(self) -> None:
         """Import all files of the packages."""
@@ -188,6 +197,10 @@ def ship(folder: str | Path) -> None:
 def calling_module() -> str:
     """The module whose code calls the function that calls this."""
     return str(sys._getframe(2).f_globals["__name__"])
+
+
+def _of_class(kind: type) -> Key:
+    return kind.__module__, kind.__qualname__
 
 
 def _by_key(notes: Mapping[str, Any]) -> Notes:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
     def fresh() -> Any:
         forget()
-        import shop.table  # type: ignore[import-not-found]
-
-        return shop.table
+        return import_module("shop.table")
 
     yield fresh
     forget()

@@ -28,7 +28,7 @@ def gradient_of(*kinds: type[Op]) -> Callable[[_Gradient], _Gradient]:
     def state(function: _Gradient) -> _Gradient:
         for kind in kinds:
             kind.gradient = function  # type: ignore[method-assign]
-            _FAMILIES.note((kind.__module__, kind.__qualname__), module)
+            _FAMILIES.note_class(kind, module)
         return function
 
     return state
@@ -163,8 +163,7 @@ def has_gradient(op: Any) -> bool:
     kind = op if isinstance(op, type) else type(op)
     if not issubclass(kind, Op):
         return False
-    for each in kind.__mro__:
-        _FAMILIES.import_for((each.__module__, each.__qualname__))
+    _FAMILIES.import_for_class(kind)
     if issubclass(kind, Elementwise) and kind.gradient is Elementwise.gradient:
         return kind.scalar is not Elementwise.scalar
     return kind.gradient is not Op.gradient

@@ -90,7 +90,7 @@ def rows_of(*kinds: type[Op]) -> Callable[[_Rule], _Rule]:
     def state(function: _Rule) -> _Rule:
         for kind in kinds:
             _RULES[kind] = function
-            _FAMILIES.note((kind.__module__, kind.__qualname__), module)
+            _FAMILIES.note_class(kind, module)
         return function
 
     return state
@@ -311,11 +311,8 @@ class RowProof:
 
 def _rule(op: type) -> Rule:
     """What says of an operator how its results have rows."""
-    for kind in op.__mro__:
-        _FAMILIES.import_for((kind.__module__, kind.__qualname__))
-        if kind in _RULES:
-            return _RULES[kind]
-    return _by_axes
+    _FAMILIES.import_for_class(op)
+    return next((_RULES[kind] for kind in op.__mro__ if kind in _RULES), _by_axes)
 
 
 def carried(
