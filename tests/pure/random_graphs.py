@@ -24,7 +24,7 @@ from infuse.ir import (
     constant,
     dims,
 )
-from infuse.ir.registry import register_operator
+from infuse.ir.registry import register_source
 from infuse.ir.types import UNKNOWN
 
 
@@ -59,8 +59,8 @@ class Branch(Toy):
     domain: ClassVar[str] = ""
 
 
-register_operator(Toy.domain, Toy.name, Toy)
-register_operator(Branch.domain, Branch.name, Branch)
+TOYS = {(kind.domain, kind.name): kind for kind in (Toy, Branch)}
+register_source(lambda domain, name: TOYS.get((domain, name)))
 
 NAMES = [
     "x",

@@ -100,7 +100,8 @@ def test_unregistered_operators_come_from_the_fallback(
         asked.append((domain, name, attributes))
         return Toy()
 
-    monkeypatch.setattr(registry, "_FACTORIES", {("", "Branch"): Branch})
+    branches = {("", "Branch"): Branch}
+    monkeypatch.setattr(registry, "_SOURCES", [lambda *key: branches.get(key)])
     monkeypatch.setattr(registry, "_FALLBACK", [])
     with pytest.raises(UnsupportedOperatorError, match="there is no operator test"):
         load_bytes(stored, "memory")

@@ -8,19 +8,13 @@ from typing import Any
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Operator
 
-_FACTORIES: dict[tuple[str, str], Callable[..., Operator]] = {}
 _SOURCES: list[Callable[[str, str], Callable[..., Operator] | None]] = []
 _FALLBACK: list[Callable[[str, str, Mapping[str, Any]], Operator]] = []
 
 
-def register_operator(domain: str, name: str, factory: Callable[..., Operator]) -> None:
-    """Make `factory(**attributes)` the way to build operator `name` of `domain`."""
-    _FACTORIES[domain, name] = factory
-
-
 def register_source(source: Callable[[str, str], Callable[..., Operator] | None]) -> None:
-    """Let `source(domain, name)` say how operators are built that were not registered by name; None
-    for those that it does not know.
+    """Let `factory(**attributes)` be the way to build an operator, where `source(domain, name)` has
+    a factory; None for those that it does not know.
     """
     _SOURCES.append(source)
 
@@ -36,9 +30,7 @@ def make_operator(domain: str, name: str, attributes: Mapping[str, Any]) -> Oper
     """The operator object for these attributes; UnsupportedOperatorError when it is unknown or does
     not take them.
     """
-    factory = _FACTORIES.get((domain, name))
-    if factory is None:
-        factory = next(filter(None, (source(domain, name) for source in _SOURCES)), None)
+    factory = next(filter(None, (source(domain, name) for source in _SOURCES)), None)
     if factory is None:
         if _FALLBACK:
             return _FALLBACK[0](domain, name, attributes)

@@ -53,13 +53,24 @@ _BETWEEN: tuple[tuple[Any, str, tuple[int, ...], list[Any], list[Any]], ...] = (
 )
 
 
-class RemoveReshapesAround(Rule):
+class _OfRows(Rule):
+    """A Reshape that only arranges rows, moved beyond what computes each row alone."""
+
+    shares = True
+
+    def build(self, analysis: Rows) -> Any:
+        return analysis.result
+
+    def covers(self, analysis: Rows) -> list[Node]:
+        return analysis.nodes
+
+
+class RemoveReshapesAround(_OfRows):
     """Reshape(f(Reshape(x), c)) → f(x, c), its operand given another shape once at most, for any
     work f on elements or rows
     """
 
     rows = ("G9", "G24")
-    shares = True
     rounding = "sums of products may run in another order"
     examples = tuple(
         {"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN
@@ -73,24 +84,17 @@ class RemoveReshapesAround(Rule):
         require(rows.gain > 0, "it is not fewer nodes")
         return rows
 
-    def build(self, analysis: Rows) -> Any:
-        return analysis.result
-
-    def covers(self, analysis: Rows) -> list[Node]:
-        return analysis.nodes
-
 
 _FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
 
 
-class UnflattenRows(Rule):
+class UnflattenRows(_OfRows):
     """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where
     that is fewer nodes
     """
 
     level = "extended"
     rows = ("G7", "G24")
-    shares = True
     rounding = "the bias may be added later"
     examples = tuple(
         {
@@ -111,12 +115,6 @@ class UnflattenRows(Rule):
         require(rows.products, "no Gemm is between")
         require(rows.gain > 0, "it is not fewer nodes")
         return rows
-
-    def build(self, analysis: Rows) -> Any:
-        return analysis.result
-
-    def covers(self, analysis: Rows) -> list[Node]:
-        return analysis.nodes
 
 
 class MergeTransposesAroundReshape(Rule):
