@@ -23,7 +23,7 @@ import infuse
 from benchmarks import machine, options, terminal
 from benchmarks.inputs import make_inputs
 from infuse import dtypes
-from infuse.build.compile import lower_graph
+from infuse.build.staged import lower_graph
 from infuse.compression.sparse import Pattern
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator

@@ -29,7 +29,7 @@ from benchmarks import machine
 from benchmarks.cost_cases import graph_of
 from benchmarks.terminal import console
 from infuse.build.autotune import measurement as tuning
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.errors import OptionError
 from infuse.lowering.choice import Chooser
 from infuse.lowering.precisions import check_precision

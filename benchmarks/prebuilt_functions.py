@@ -53,7 +53,7 @@ def lacking(graph: Graph, target: str, threads: int, names: Collection[str]) -> 
         if isinstance(part, Graph):
             continue
         try:
-            _, needed = emitter.write_program(*part, names)
+            needed = emitter.write_program(*part, names).functions.names
         except InfuseError as error:
             found.add(f"refused: {error.what}")
         else:

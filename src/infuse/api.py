@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -394,12 +393,10 @@ def compile(
     machine does not run code for the target, the model draws random numbers or has no output of
     floats, or no random inputs can be made for it.
     """
-    from infuse.build.build import compiled_ahead
-    from infuse.build.compile import compile_graph
+    from infuse.build.compile import compile_graph, compiling_ahead
 
     source = graph_of(graph)
-    is_ahead = options.compile == "wait"
-    with compiled_ahead(source, options.target) if is_ahead else nullcontext():
+    with compiling_ahead(source, options):
         if source.report is None:
             source = optimize(source, rules, progress=progress)
         return compile_graph(source, options, output=output, progress=progress)

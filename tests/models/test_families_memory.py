@@ -18,7 +18,7 @@ for package in ("torch", "timm", "transformers", "onnxscript", "onnxruntime"):
 import torch  # noqa: E402  after the check that it can be imported
 
 import infuse  # noqa: E402
-from infuse.build.compile import lower_graph  # noqa: E402
+from infuse.build.staged import lower_graph  # noqa: E402
 from infuse.targets import Target  # noqa: E402
 from tests.models.family_models import FAMILIES  # noqa: E402
 from tests.native.test_memory_safety import disturbed, needs_sanitizer  # noqa: E402

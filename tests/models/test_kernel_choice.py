@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.build.compile import Compilation, generate
+from infuse.build.compile import Compilation
+from infuse.build.staged import generate
 from infuse.ir.graph import Graph
 from infuse.lowering import choice as choices
 from infuse.lowering.choice import Chooser, Key

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
 from infuse.targets import Target

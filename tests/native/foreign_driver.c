@@ -38,7 +38,7 @@ int main(int count, char** arguments) {
   if (!library) return fprintf(stderr, "%s\n", dlerror()), 6;
   void* (*open)(const void*, int) = dlsym(library, "infuse_open");
   int (*shapes)(const int64_t*, int64_t*) = dlsym(library, "infuse_shapes");
-  void* (*load)(const void*, int64_t, const void*, int64_t, char*, int64_t) =
+  void* (*load)(const void*, int64_t, const void*, int64_t, const void*, char*, int64_t) =
       dlsym(library, "infuse_program_load");
   void* (*start)(void*, int) = dlsym(library, "infuse_program_open");
   int (*sized)(void*, const int64_t*, int64_t*) = dlsym(library, "infuse_program_shapes");
@@ -72,7 +72,7 @@ int main(int count, char** arguments) {
     char why[512];
     const int64_t weight_bytes = bytes_read;
     const void* code = content(arguments[5]);
-    program = load(code, bytes_read, weights, weight_bytes, why, sizeof why);
+    program = load(code, bytes_read, weights, weight_bytes, NULL, why, sizeof why);
     if (!program) return fprintf(stderr, "%s\n", why), 10;
   }
   void* context = program ? start(program, threads) : open(weights, threads);

@@ -5,7 +5,7 @@ from typing import Any
 
 import onnxruntime
 
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate

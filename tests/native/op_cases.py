@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator

@@ -15,8 +15,8 @@ from infuse.build import ahead, build, library
 from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.build import compiled_ahead
 from infuse.build.cache import Cache
-from infuse.build.compile import generate
 from infuse.build.objects import Objects
+from infuse.build.staged import generate
 from infuse.build.toolchain import Toolchain
 from infuse.ir.graph import Graph
 from infuse.lowering.metadata import metadata

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from infuse import dtypes
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.registry import make_operator

@@ -133,7 +133,7 @@ def test_it_answers_at_once_and_changes_between_two_calls_of_many_threads() -> N
 def test_it_changes_only_after_a_call_to_compare_with() -> None:
     with swapping() as model:
         cache = Path(os.environ["INFUSE_CACHE"]) / "compiled"
-        until(lambda: len([*cache.glob("*/model.so")]) == 1)
+        until(lambda: len([*cache.glob("*/functions.so")]) == 1)
         time.sleep(2 * background._WAIT_SECONDS)
         assert model.tier == PREBUILT
         model.run(feeds_of(2))

@@ -12,7 +12,7 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.registry import make_operator

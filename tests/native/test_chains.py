@@ -16,7 +16,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, optimize
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.errors import RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Graph, constant

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.compression.evaluation import Memory
 from infuse.data.dataset import feeds_of
 from infuse.data.metrics import signal_to_noise

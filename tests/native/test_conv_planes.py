@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Node
 from infuse.lowering.lowering import Lowering
 from infuse.ops.core.evaluate import evaluate

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from infuse import ops
-from infuse.build.compile import lower_graph
+from infuse.build.staged import lower_graph
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ops.core.base import Op

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 import infuse
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from infuse import optimize
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Graph
 from infuse.lowering.metadata import metadata
 from infuse.ops.core.sizes import numbering

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from infuse.build.collecting import collected
-from infuse.build.compile import generate
 from infuse.build.prebuilt import make_prebuilt
+from infuse.build.staged import generate
 from infuse.errors import ToolchainError
 from infuse.ir.graph import Graph
 from infuse.lowering.emitter import emitter_of
@@ -52,7 +52,7 @@ def sample(graph: Graph, feeds: Mapping[str, Any], folder: Path) -> Sample:
     """A graph as a program, with a run of it."""
     target = Target.resolve()
     program, plan = generate(graph, target, 1)
-    content, _ = emitter_of(target.machine).write_program(program, plan, frozenset())
+    content = emitter_of(target.machine).write_program(program, plan, frozenset()).content
     write_weights(folder / "weights", program.weights, program.weights.bytes)
     facts = metadata(program, "")
     inputs, outputs = (

@@ -11,7 +11,8 @@ from onnx import parser
 
 import infuse
 from infuse import dtypes
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate

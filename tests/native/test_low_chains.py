@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.lowering.choice import Chooser, Key
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
-from infuse.build.compile import lower_graph
+from infuse.build.staged import lower_graph
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, UnknownRank, Value

@@ -9,7 +9,8 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.build.compile import Compilation, compile_graph, generate
+from infuse.build.compile import Compilation, compile_graph
+from infuse.build.staged import generate
 from infuse.errors import DataError, OptionError, UnsupportedOperatorError
 from infuse.ir.parser import parse
 from infuse.ops.core.base import Op

@@ -15,7 +15,8 @@ import pytest
 
 import infuse
 from infuse.build.autotune.precision import request
-from infuse.build.compile import Compilation, compile_graph, generate
+from infuse.build.compile import Compilation, compile_graph
+from infuse.build.staged import generate
 from infuse.errors import InfuseError, InputError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse

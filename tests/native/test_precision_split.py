@@ -11,7 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
 from infuse.lowering.choice import Chooser, Key

@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 import infuse
-from infuse.build.compile import Compilation, generate
+from infuse.build.compile import Compilation
+from infuse.build.staged import generate
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import constant
 from infuse.ir.parser import parse

@@ -109,7 +109,7 @@ def test_mutated_programs_are_refused_or_load(folder: Path) -> None:
     for _ in range(20_000):
         changed = mutated(content, chance)
         place = weights.ctypes.data, weights.nbytes
-        program = library.infuse_program_load(changed, len(changed), *place, why, len(why))
+        program = library.infuse_program_load(changed, len(changed), *place, None, why, len(why))
         assert bool(program) != bool(why.value)
         loaded += bool(program)
         reasons.add(why.value)

@@ -11,7 +11,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from infuse import dtypes, optimize
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.lowering.expand import expand

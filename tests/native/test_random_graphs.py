@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from infuse import optimize
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions

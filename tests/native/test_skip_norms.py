@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import infuse
-from infuse.build.compile import compile_graph, generate
+from infuse.build.compile import compile_graph
+from infuse.build.staged import generate
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
 from infuse.options import CompileOptions

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.build.compile import Compilation, compile_graph, generate, lower_graph
+from infuse.build.compile import Compilation, compile_graph
+from infuse.build.staged import generate, lower_graph
 from infuse.ir.graph import Graph, constant
 from infuse.lowering.choice import Chooser
 from infuse.ops.core.evaluate import evaluate

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Array, Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.foreign import ForeignModel

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Array
 from infuse.lowering.program import Program
 from infuse.targets import Target

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.expression import Call, Variable
 from infuse.targets import Target
 from infuse.testing.patterns import graph_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.build.compile import generate
 from infuse.build.objects import Objects
+from infuse.build.staged import generate
 from infuse.errors import CacheError
 from infuse.ir.graph import Graph
 from infuse.lowering.metadata import metadata

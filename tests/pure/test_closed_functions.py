@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse

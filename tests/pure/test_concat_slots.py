@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from infuse import optimize
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.lowering import lowering
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target

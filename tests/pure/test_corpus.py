@@ -10,7 +10,7 @@ import pytest
 import infuse
 from benchmarks.prebuilt_functions import lacking
 from infuse.build.collecting import collected
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Graph
 from infuse.ops.text import compiled_pattern
 from infuse.targets import Target

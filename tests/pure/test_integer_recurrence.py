@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, constant
 from infuse.lowering.tensors import Tensor

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from infuse import dtypes, load, optimize
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.immutable import replace
 from infuse.ir.graph import Graph

@@ -7,7 +7,7 @@ import pytest
 
 import infuse.targets.cpu.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes, ops
-from infuse.build.compile import lower_graph
+from infuse.build.staged import lower_graph
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.lowering import memory
 from infuse.lowering.program import Program, Step
 from infuse.lowering.tensors import Tensor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from infuse import optimize
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target

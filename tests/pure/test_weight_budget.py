@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from infuse.build.collecting import collected
-from infuse.build.compile import Compilation, lower_graph
-from infuse.build.staged import Stages
+from infuse.build.compile import Compilation
+from infuse.build.staged import Stages, lower_graph
 from infuse.ir.graph import Graph
 from infuse.lowering.choice import Choice, Chooser, Key, PackedWeights
 from infuse.lowering.emitter import emitter_of

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.build.compile import lower_graph
+from infuse.build.staged import lower_graph
 from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.dims import Dim

@@ -108,7 +108,7 @@ class Runner:
         weights = _aligned(sample.weights)
         size, why = ctypes.c_int64(len(content)), (self._why, ctypes.c_int64(512))
         program = self._library.infuse_program_load(
-            content, size, weights, ctypes.c_int64(len(sample.weights)), *why
+            content, size, weights, ctypes.c_int64(len(sample.weights)), None, *why
         )
         if program:
             self._counts[0] += 1

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value, captured
 from infuse.lowering.choice import Chooser

@@ -20,7 +20,7 @@ import numpy as np
 from onnx import defs
 
 from infuse import dtypes
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.frontends.onnx.contributed import functions_of

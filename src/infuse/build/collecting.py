@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from infuse.build.compile import generate
+from infuse.build.staged import generate
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.lowering.choice import Chooser, Key

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,27 +14,27 @@ from typing import Any, Final
 from infuse.build.autotune.measurement import tuned
 from infuse.build.autotune.precision import Built, PrecisionReport, search_precision
 from infuse.build.background import Job, compiled_later
-from infuse.build.build import build
-from infuse.build.prebuilt import build_program, fitting_library, prebuilt_for
-from infuse.build.staged import Stages
+from infuse.build.build import build, compiled_ahead
+from infuse.build.prebuilt import (
+    build_program,
+    build_with_prebuilt,
+    fitting_library,
+    prebuilt_for,
+)
+from infuse.build.staged import Stages, stages_of
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
-from infuse.ir.clone import clone
 from infuse.ir.description import description_of
-from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph
+from infuse.ir.types import TensorType
 from infuse.lowering.choice import Chooser
 from infuse.lowering.emitter import emitter_of
-from infuse.lowering.expand import expand
 from infuse.lowering.expand.sequences import flatten
 from infuse.lowering.labels import separate_labels
-from infuse.lowering.lowering import lower
-from infuse.lowering.memory import Plan, plan
+from infuse.lowering.memory import Plan
 from infuse.lowering.metadata import limited_kernels, metadata
-from infuse.lowering.precisions import LayerPrecisions, Precision
+from infuse.lowering.precisions import LayerPrecisions
 from infuse.lowering.program import Program, all_sizes
-from infuse.lowering.ranks import list_outputs, unranked_results
-from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.lowering.tensors import is_native_type
 from infuse.lowering.weight_budget import budgeted, most_bytes
 from infuse.ops.core.feeds import drawing_nodes
@@ -56,51 +55,6 @@ EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 _DEBUG: Final = ("-g", "-fno-omit-frame-pointer")
 
 
-def generate(
-    graph: Graph,
-    target: Target,
-    threads: int = 1,
-    precision: Precision = "fp32",
-    chooser: Chooser | None = None,
-) -> tuple[Program, Plan]:
-    """The program of a graph for a target, a number of threads and a precision, and its memory
-    plan.
-
-    `chooser` decides where several kernels compute the same (default: the cost model).
-    """
-    program = lower_graph(graph, target, threads, precision, chooser)
-    return program, plan(program)
-
-
-def lower_graph(
-    graph: Graph,
-    target: Target,
-    threads: int = 1,
-    precision: Precision = "fp32",
-    chooser: Chooser | None = None,
-) -> Program:
-    """The program of a graph (see `generate`), without a memory plan."""
-    name = graph.name or "model"
-    listed, sizes = list_outputs(graph)
-    expanded, relied = expand(listed, target.machine)
-    program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
-    program.sizes_of = sizes
-    program.names = _shared_names(graph, program.symbols)
-    return program
-
-
-def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
-    """What the file calls symbols of which it calls others the same."""
-    texts = json.loads(graph.metadata.get("onnx.sizes", "{}"))
-    names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
-    counts = Counter(names.values())
-    return {
-        symbol: name
-        for symbol, name in names.items()
-        if counts[name] > 1 and name and name not in NAMELESS
-    }
-
-
 @dataclass(frozen=True)
 class Compilation:
     """A graph on its way to native code, for these options:
@@ -118,6 +72,8 @@ class Compilation:
     """The precision of each layer, where the options do not name one for all."""
     closed: bool = False
     """Whether only such kernels are chosen as a library of prebuilt ones has."""
+    library: Prebuilt | None = None
+    """The library whose functions are as good as compiled ones, and are not compiled again."""
 
     @cached_property
     def target(self) -> Target:
@@ -127,8 +83,10 @@ class Compilation:
 
     @cached_property
     def prebuilt(self) -> Prebuilt | None:
-        """The library that is to run the model where it is not to be compiled."""
-        return prebuilt_for(self.options.target) if self.options.compile == "never" else None
+        """The library whose functions the model calls, where it does."""
+        if self.options.compile == "never":
+            return prebuilt_for(self.options.target)
+        return self.library
 
     @cached_property
     def threads(self) -> int:
@@ -144,6 +102,10 @@ class Compilation:
         """The compiled model, in the folder `output` where one is named (see `infuse.compile`)."""
         if self.options.compile == "background":
             return self._swapping(output)
+        is_open = output is None and self.options.compile == "wait" and self.library is None
+        if is_open and (library := self._equal_library()):
+            with suppress(UnsupportedOperatorError):  # compiled as a whole, or refused, below
+                return replace(self, library=library).model()
         require_known(self.graph)
         rows = independent_rows(self.graph).to_dict()
         decided, report = self.decided()
@@ -153,6 +115,8 @@ class Compilation:
         if report is not None:
             facts = {"precision_report": report.to_dict(), **facts}
         stages = decided.stages()
+        if stages.left_out:
+            decided = replace(decided, library=None)
         if self.target.is_foreign:
             folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
             return ForeignModel(folder, self.threads)
@@ -174,6 +138,19 @@ class Compilation:
             return first
         return compiled_later(first, Job(lambda: self.graph, self.options, compile_graph))
 
+    def _equal_library(self) -> Prebuilt | None:
+        """The library of prebuilt kernels whose functions are those that would be compiled."""
+        options = self.options
+        plain = CompileOptions(options.target, options.threads, weights=options.weights)
+        if replace(options, compile="wait") != plain or self.layers is not None:
+            return None
+        library = fitting_library(options.target)
+        if library is None:
+            return None
+        own = Target.resolve(options.target).machine
+        made_for = Target.resolve(library.facts.target).machine
+        return library if own.computes_as(made_for, integers=_has_bytes(self.graph)) else None
+
     def _compiled_form(self) -> Model:
         return replace(self, options=replace(self.options, compile="wait")).model()
 
@@ -182,7 +159,8 @@ class Compilation:
         refused: UnsupportedOperatorError | None = None
         try:
             if fitting_library(self.options.target):
-                return replace(self, options=self.options.uncompiled()).model()
+                options, library = self.options.uncompiled(), self._equal_library()
+                return replace(self, options=options, library=library).model()
         except UnsupportedOperatorError as error:
             refused = error
         try:
@@ -221,26 +199,26 @@ class Compilation:
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
         weights = self.options.weights
-        closed = self.closed or self.prebuilt is not None
+        closed = self.closed or self.options.compile == "never"
         chooser = Chooser(target.machine, self.threads, compact=weights == "small", closed=closed)
         if self.options.tune:
 
             def tuned_for(name: str) -> Chooser:
                 def lowered(trial: Chooser) -> list[Program]:
                     only = LayerPrecisions.of(name)
-                    return _stages(graph, target, self.threads, only, trial).programs
+                    return stages_of(graph, target, self.threads, only, trial).programs
 
                 return tuned(lowered, chooser, target, name, progress=self.progress)
 
             chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
-        stages = _stages(graph, target, self.threads, precisions, chooser)
+        stages = stages_of(graph, target, self.threads, precisions, chooser)
         if weights != "balanced":
             return stages
         most = most_bytes(graph, halves={*precisions.names} == {"fp16"})
         within = budgeted(chooser, stages.programs, most)
         if within is chooser:
             return stages
-        return _stages(graph, target, self.threads, precisions, within)
+        return stages_of(graph, target, self.threads, precisions, within)
 
     def load(
         self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY
@@ -315,7 +293,7 @@ class Compilation:
                     "steps of prebuilt kernels leave no records of when they ran",
                     hint='let the model be compiled (compile="wait")',
                 )
-            return build_program(generated, info, self.prebuilt, self.target, output)
+            return self._program(generated, info, self.prebuilt, output)
         folder = build(
             emitter_of(self.target.machine).print_sources(
                 program, memory, info, apart=True, profile=profile
@@ -332,6 +310,24 @@ class Compilation:
         program.weights.give_back()
         return folder
 
+    def _program(
+        self,
+        generated: tuple[Program, Plan],
+        info: Mapping[str, Any],
+        prebuilt: Prebuilt,
+        output: PathLike | None,
+    ) -> Path:
+        """The folder of a program that calls functions of a library."""
+        if self.options.compile == "never":
+            equal = self.library is not None
+            return build_program(
+                generated, info, prebuilt, self.target, output, is_full_speed=equal
+            )
+        assert output is None
+        return build_with_prebuilt(
+            generated, info, prebuilt, self.target, self._toolchain, self.progress
+        )
+
     def _toolchain(self) -> Toolchain:
         """The compiler for the target, with the flags that the options ask for."""
         try:
@@ -346,6 +342,15 @@ class Compilation:
         return toolchain
 
 
+def compiling_ahead(graph: Graph, options: CompileOptions) -> AbstractContextManager[None]:
+    """While this is open, what models such as this graph, which need not be optimized, have in
+    common is compiled, where that is of use (see `compiled_ahead`).
+    """
+    if options.compile != "wait" or fitting_library(options.target) is not None:
+        return nullcontext()
+    return compiled_ahead(graph, options.target)
+
+
 def compile_graph(
     graph: Graph,
     options: CompileOptions | None = None,
@@ -355,6 +360,13 @@ def compile_graph(
 ) -> Model:
     """Compile `graph` (see `infuse.compile`)."""
     return Compilation(graph, options or CompileOptions(), progress).model(output)
+
+
+def _has_bytes(graph: Graph) -> bool:
+    """Whether a graph reads integers of 8 bits or fewer."""
+    types = (v.type for g in graph.all_graphs() for n in g.unordered_nodes for v in n.operands())
+    dtypes = {type.dtype for type in types if isinstance(type, TensorType)}
+    return any(dtype.is_integer and dtype.bits <= 8 for dtype in dtypes)
 
 
 def _require_usual_prefix(stages: Stages, prefix: str) -> None:
@@ -387,28 +399,3 @@ def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[P
             hint="compile it on the machine where it is to run",
         )
     return stages.whole
-
-
-def _stages(
-    graph: Graph, target: Target, threads: int, precision: Precision, chooser: Chooser
-) -> Stages:
-    if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
-        make_outputs(graph := clone(graph))
-    unranked = unranked_results(graph)
-    hosted = {node.serial for node in graph.nodes if must_be_hosted(node, unranked)}
-    others = any(not is_native_type(v.type) for v in graph.inputs)
-    while True:
-        stages, returned = [Stage(graph, False)], list(graph.output_names)
-        if hosted or others:
-            copy = clone(graph)
-            stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
-        try:
-            parts = [
-                s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser)
-                for s in stages
-            ]
-            return Stages(parts, returned)
-        except UnsupportedOperatorError as error:
-            if error.serial is None or error.serial in hosted:
-                raise
-            hosted.add(error.serial)

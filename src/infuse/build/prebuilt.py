@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +13,12 @@ from infuse.build.cache import Cache
 from infuse.build.library import Progress, make_library
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, UnsupportedOperatorError
-from infuse.lowering.emitter import ClosedFunctions, emitter_of
+from infuse.lowering.emitter import ClosedFunctions, WrittenProgram, emitter_of
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 from infuse.lowering.weights import write_weights
 from infuse.runtime.checked import note_written
-from infuse.runtime.folder import PROGRAM, WEIGHTS, check_replaceable, publish
+from infuse.runtime.folder import FUNCTIONS, PROGRAM, WEIGHTS, check_replaceable, publish
 from infuse.runtime.program import Facts, Prebuilt, prebuilt_folder, prebuilt_libraries
 from infuse.targets import KERNELS, Target
 
@@ -44,13 +44,36 @@ def make_prebuilt(
     """
     facts = Facts(target.name, frozenset(target.required), stamp())
     files = functions.sources(facts.text())
+    _make(files, target, output, toolchain or Toolchain.find(target), progress)
+
+
+def _make_functions(
+    functions: ClosedFunctions,
+    prebuilt: Prebuilt,
+    target: Target,
+    output: Path,
+    toolchain: Toolchain,
+    progress: Progress | None,
+) -> None:
+    """Compile functions that a library lacks, to be called beside its own, to the file `output`."""
+    files = functions.sources(prebuilt.facts.text(), executing=False)
+    _make(files, target, output, toolchain, progress)
+
+
+def _make(
+    files: Mapping[str, str],
+    target: Target,
+    output: Path,
+    toolchain: Toolchain,
+    progress: Progress | None,
+) -> None:
+    emitter = emitter_of(target.machine)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent) as name:
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text, "utf-8")
         made, sources = folder / output.name, [folder / file for file in files]
-        toolchain = toolchain or Toolchain.find(target)
         make_library(
             toolchain,
             sources,
@@ -59,6 +82,8 @@ def make_prebuilt(
             include=[KERNELS],
             progress=progress,
             store=object_store(files, target, toolchain, Cache()),
+            together=[folder / name for name in emitter.alone(files)],
+            join=emitter.join,
         )
         made.replace(output)
 
@@ -93,18 +118,19 @@ def build_program(
     prebuilt: Prebuilt,
     target: Target,
     output: str | os.PathLike[str] | None = None,
+    *,
+    is_full_speed: bool = False,
 ) -> Path:
     """The folder of a model that `prebuilt` runs, from the cache when the same was made before.
+    `is_full_speed`: nothing that compiled code would choose was left out.
 
     UnsupportedOperatorError where it needs functions that the library lacks.
     """
     if output is not None:
         check_replaceable(Path(output))
     program, plan = generated
-    emitter = emitter_of(target.machine)
-    content, needed = emitter.write_program(program, plan, prebuilt.names)
-    missing = sorted({*needed} - prebuilt.names)
-    if missing:
+    written = emitter_of(target.machine).write_program(program, plan, prebuilt.names)
+    if missing := sorted(written.functions.names - prebuilt.names):
         named = ", ".join(missing[:_MOST_NAMED]) + ", …" * (len(missing) > _MOST_NAMED)
         raise UnsupportedOperatorError(
             f"the library of prebuilt kernels lacks {len(missing)} of the functions that the model "
@@ -112,21 +138,78 @@ def build_program(
             where=str(prebuilt.path),
             hint="let the model be compiled",
         )
-    facts = {"target": prebuilt.facts.target, "stamp": prebuilt.facts.stamp}
-    info = {**metadata, "program": facts}
-    written: list[str] = []
-
-    def make(folder: Path) -> None:
-        (folder / PROGRAM).write_bytes(content)
-        weights = program.weights
-        written.append(write_weights(folder / WEIGHTS, weights, weights.bytes))
-        write_metadata(folder, info, written[-1], target, "prebuilt")
-
-    key = digest_of(content.hex(), program.weights.fingerprint(), repr(sorted(info.items())))
-    made = Cache().obtain(key, make)
-    if written:
-        note_written(made / WEIGHTS, written[-1])
-    program.weights.give_back()
+    facts = {**_facts(prebuilt), "compiled": is_full_speed and not written.interprets}
+    made = _made(written, program, {**metadata, "program": facts}, target, "prebuilt")
     if output is None:
         return made
     return publish(Path(output), lambda folder: copy_files(made, folder))
+
+
+def build_with_prebuilt(
+    generated: tuple[Program, Plan],
+    metadata: Mapping[str, Any],
+    prebuilt: Prebuilt,
+    target: Target,
+    toolchain: Callable[[], Toolchain],
+    progress: Progress | None = None,
+) -> Path:
+    """The folder of a compiled model that calls the functions of `prebuilt`; those that this lacks
+    are compiled.
+
+    UnsupportedOperatorError where a part can only be compiled as a whole.
+    """
+    program, plan = generated
+    written = emitter_of(target.machine).write_program(program, plan, _All())
+    if written.interprets:
+        raise UnsupportedOperatorError("elementwise work of blocks is compiled with its model")
+    lacking = written.functions.without(prebuilt.names)
+    facts: dict[str, Any] = {**_facts(prebuilt), "compiled": True}
+    if not lacking.names:
+        return _made(written, program, {**metadata, "program": facts}, target, "prebuilt")
+    compiler = toolchain()
+    facts["functions"] = digest_of(compiler.identity, target.fingerprint)
+
+    def add_functions(folder: Path) -> None:
+        _make_functions(lacking, prebuilt, target, folder / FUNCTIONS, compiler, progress)
+
+    info = {**metadata, "program": facts}
+    return _made(written, program, info, target, compiler.version, add_functions)
+
+
+class _All:
+    """Has every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _facts(prebuilt: Prebuilt) -> dict[str, str]:
+    return {"target": prebuilt.facts.target, "stamp": prebuilt.facts.stamp}
+
+
+def _made(
+    written: WrittenProgram,
+    program: Program,
+    info: Mapping[str, Any],
+    target: Target,
+    compiler: str,
+    add: Callable[[Path], None] | None = None,
+) -> Path:
+    """The folder of a program in the cache, with what else `add` puts in it."""
+    hashes: list[str] = []
+
+    def make(folder: Path) -> None:
+        (folder / PROGRAM).write_bytes(written.content)
+        if add is not None:
+            add(folder)
+        weights = program.weights
+        hashes.append(write_weights(folder / WEIGHTS, weights, weights.bytes))
+        write_metadata(folder, info, hashes[-1], target, compiler)
+
+    fingerprint = program.weights.fingerprint()
+    key = digest_of(written.content.hex(), fingerprint, repr(sorted(info.items())))
+    made = Cache().obtain(key, make)
+    if hashes:
+        note_written(made / WEIGHTS, hashes[-1])
+    program.weights.give_back()
+    return made

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir.clone import clone
+from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
-from infuse.lowering.memory import Plan
+from infuse.lowering.choice import Chooser
+from infuse.lowering.expand import expand
+from infuse.lowering.lowering import lower
+from infuse.lowering.memory import Plan, plan
+from infuse.lowering.precisions import Precision
 from infuse.lowering.program import Program
+from infuse.lowering.ranks import list_outputs, unranked_results
+from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
+from infuse.lowering.tensors import is_native_type
+from infuse.targets import Target
 
 
 @dataclass
@@ -19,6 +33,8 @@ class Stages:
 
     parts: list[tuple[Program, Plan] | Graph]
     returned: list[str]
+    left_out: frozenset[str] = frozenset()
+    """Kernels that were not looked at, as libraries of prebuilt ones lack them."""
 
     @property
     def whole(self) -> tuple[Program, Plan] | None:
@@ -47,3 +63,74 @@ class Stages:
     def host_nodes(self) -> list[Node]:
         """What the interpreter runs."""
         return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
+
+
+def generate(
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: Precision = "fp32",
+    chooser: Chooser | None = None,
+) -> tuple[Program, Plan]:
+    """The program of a graph for a target, a number of threads and a precision, and its memory
+    plan.
+
+    `chooser` decides where several kernels compute the same (default: the cost model).
+    """
+    program = lower_graph(graph, target, threads, precision, chooser)
+    return program, plan(program)
+
+
+def lower_graph(
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: Precision = "fp32",
+    chooser: Chooser | None = None,
+) -> Program:
+    """The program of a graph (see `generate`), without a memory plan."""
+    name = graph.name or "model"
+    listed, sizes = list_outputs(graph)
+    expanded, relied = expand(listed, target.machine)
+    program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
+    program.sizes_of = sizes
+    program.names = _shared_names(graph, program.symbols)
+    return program
+
+
+def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
+    """What the file calls symbols of which it calls others the same."""
+    texts = json.loads(graph.metadata.get("onnx.sizes", "{}"))
+    names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
+    counts = Counter(names.values())
+    return {
+        symbol: name
+        for symbol, name in names.items()
+        if counts[name] > 1 and name and name not in NAMELESS
+    }
+
+
+def stages_of(
+    graph: Graph, target: Target, threads: int, precision: Precision, chooser: Chooser
+) -> Stages:
+    """The stages of a graph: the interpreter gets the nodes that have no native code."""
+    if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
+        make_outputs(graph := clone(graph))
+    unranked = unranked_results(graph)
+    hosted = {node.serial for node in graph.nodes if must_be_hosted(node, unranked)}
+    others = any(not is_native_type(v.type) for v in graph.inputs)
+    while True:
+        stages, returned = [Stage(graph, False)], list(graph.output_names)
+        if hosted or others:
+            copy = clone(graph)
+            stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
+        try:
+            parts = [
+                s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser)
+                for s in stages
+            ]
+            return Stages(parts, returned, chooser.left_out)
+        except UnsupportedOperatorError as error:
+            if error.serial is None or error.serial in hosted:
+                raise
+            hosted.add(error.serial)

@@ -2,6 +2,7 @@
 //
 // A program is loaded once, checked, and shared by contexts; a context runs one call at a time. The
 // functions have the meaning of those in model.h, and are given the program where these know it.
+// A program may call functions of a library of its own, besides those of this one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,6 @@
 #include "program_reader.hpp"
 #include "program_terms.hpp"
 #include "threads.hpp"
-
-#define INFUSE_API extern "C" __attribute__((visibility("default")))
 
 namespace infuse {
 
@@ -225,19 +224,11 @@ int run_part(Run* m, int number, const void* const* in, void* const* out) {
 
 using namespace infuse;
 
-/** The target of this library, the features that it needs, and the stamp of its kernels: lines. */
-INFUSE_API const char* infuse_library(void) { return LIBRARY_FACTS; }
-
-INFUSE_API long infuse_functions(const char** names, long room) {
-  const long count = FUNCTION_COUNT + ELEMENT_COUNT;
-  for (long i = 0; i < count && i < room; ++i)
-    names[i] = i < FUNCTION_COUNT ? FUNCTIONS[i].name : ELEMENTS[i - FUNCTION_COUNT].name;
-  return count;
-}
-
 INFUSE_API void* infuse_program_load(const void* content, int64_t bytes, const void* weights,
-                                     int64_t weight_bytes, char* why, int64_t room) {
-  return load_program((const char*)content, bytes, weights, weight_bytes, why, long(room));
+                                     int64_t weight_bytes, const void* own, char* why,
+                                     int64_t room) {
+  return load_program((const char*)content, bytes, weights, weight_bytes,
+                      (const FunctionTable*)own, why, long(room));
 }
 
 /** What callers have to agree with: how many symbols, inputs and outputs it has, and the rank of each

@@ -3,6 +3,8 @@
 #pragma once
 #include <stdint.h>
 
+#define INFUSE_API extern "C" __attribute__((visibility("default")))
+
 namespace infuse {
 
 struct Context;
@@ -40,10 +42,13 @@ struct NamedElement {
 };
 
 /** All functions of a library, sorted by name. */
-extern const NamedFunction FUNCTIONS[];
-extern const long FUNCTION_COUNT;
-extern const NamedElement ELEMENTS[];
-extern const long ELEMENT_COUNT;
+struct FunctionTable {
+  const NamedFunction* functions;
+  long function_count;
+  const NamedElement* elements;
+  long element_count;
+};
+extern const FunctionTable LIBRARY_TABLE;
 /** What the library is made for: the target, the features of processors, the stamp of kernels. */
 extern const char* const LIBRARY_FACTS;
 

@@ -327,6 +327,15 @@ inline void read_steps(Reader& r) {
   q->step = steps;
 }
 
+/** The entry `in` the model's own table, or else in that of this library; fails without one. */
+template <class In>
+auto known(Reader& r, const char* name, const In& in) -> decltype(in(LIBRARY_TABLE)) {
+  const auto own = r.own ? in(*r.own) : nullptr;
+  const auto entry = own ? own : in(LIBRARY_TABLE);
+  if (!entry) r.name = name, r.fail("this library has no function");
+  return entry;
+}
+
 inline void read_program(Reader& r) {
   Program* p = r.p;
   p->input_symbols = r.number(0, 1 << 20);
@@ -335,18 +344,20 @@ inline void read_program(Reader& r) {
   const NamedFunction** functions = r.make<const NamedFunction*>(p->functions);
   for (int i = 0; i < p->functions && !r.wrong; ++i) {
     const char* name = r.text();
-    const NamedFunction* entry = found(FUNCTIONS, FUNCTION_COUNT, name);
-    if (entry) functions[i] = entry;
-    else r.name = name, r.fail("this library has no function");
+    const auto in = [name](const FunctionTable& table) {
+      return entry_of(table.functions, table.function_count, name);
+    };
+    functions[i] = known(r, name, in);
   }
   p->called = functions;
   p->elements = r.count();
   const NamedElement** elements = r.make<const NamedElement*>(p->elements);
   for (int i = 0; i < p->elements && !r.wrong; ++i) {
     const char* name = r.text();
-    const NamedElement* entry = found(ELEMENTS, ELEMENT_COUNT, name);
-    if (entry) elements[i] = entry;
-    else r.name = name, r.fail("this library has no function");
+    const auto in = [name](const FunctionTable& table) {
+      return entry_of(table.elements, table.element_count, name);
+    };
+    elements[i] = known(r, name, in);
   }
   read_terms(r);
   p->works = r.count();
@@ -374,9 +385,10 @@ inline void close_program(Program* p) {
   free(p);
 }
 
-/** A program of these bytes, which `why` tells what is wrong with; null then. */
+/** A program of these bytes, which `why` tells what is wrong with; null then. `own`: functions that
+ * only this model has, or null. */
 inline Program* load_program(const char* content, int64_t bytes, const void* weights,
-                      int64_t weight_bytes, char* why, long room) {
+                             int64_t weight_bytes, const FunctionTable* own, char* why, long room) {
   int64_t head[4];
   why[0] = 0;
   if (bytes < (int64_t)sizeof head) return snprintf(why, size_t(room), "it ends too early"), nullptr;
@@ -394,7 +406,7 @@ inline Program* load_program(const char* content, int64_t bytes, const void* wei
   p->words = (int64_t*)malloc(size_t(head[2] * 8 + 8));
   p->texts = (char*)malloc(size_t(head[3]));
   p->weights = (const char*)weights, p->weight_bytes = weight_bytes;
-  Reader reader(p);
+  Reader reader(p, own);
   if (!p->words || !p->texts) {
     reader.fail("there is not enough memory");
   } else {

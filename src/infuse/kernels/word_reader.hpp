@@ -11,11 +11,12 @@ namespace infuse {
 /** Reads words in order; everything it gives is within its limits, or `wrong` says what is not. */
 class Reader {
  public:
-  Reader(Program* program) : p(program) {}
+  Reader(Program* program, const FunctionTable* own) : p(program), own(own) {}
 
   const char* wrong = nullptr;
   const char* name = "";
   Program* p;
+  const FunctionTable* own;  // functions that only this model has; null without any
   ProgramPart* part = nullptr;  // the one that is being read
 
   int64_t next() {
@@ -71,7 +72,7 @@ class Reader {
 
 /** The entry of this name in a sorted table; null without one. */
 template <class Entry>
-const Entry* found(const Entry* table, long count, const char* name) {
+const Entry* entry_of(const Entry* table, long count, const char* name) {
   long low = 0, high = count;
   while (low < high) {
     const long middle = (low + high) / 2;

@@ -146,6 +146,12 @@ class Chooser:
         self._forced = forced
         self._by_precision: Mapping[str, Chooser] = {}
         self._limits: Mapping[bytes, int] = {}
+        self._left_out: set[str] = set()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Candidates that were not looked at so far, as libraries of prebuilt kernels lack them."""
+        return frozenset(self._left_out)
 
     def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
         """A chooser with others for layers of these precisions."""
@@ -176,10 +182,11 @@ class Chooser:
         weights as `packed` says.
         """
         others = [name for name in names if not is_transformed(name)]
-        if self.compact or (
-            self.closed and len(others) < len(names) and not _has_shared_window(sizes)
-        ):
+        if self.compact:
             names = others or names
+        elif self.closed and 0 < len(others) < len(names) and not _has_shared_window(sizes):
+            self._left_out.update({*names} - {*others})
+            names = others
         key = Key(family, tuple(map(usual, sizes)), tuple(names))
         predict = costs_of(self.machine).predict
         costs = {

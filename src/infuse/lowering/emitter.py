@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from infuse.immutable import Immutable
 from infuse.ir.graph import Graph
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
@@ -25,10 +26,24 @@ class ClosedFunctions(Protocol):
         their text. UnsupportedOperatorError where it cannot be data.
         """
 
-    def sources(self, facts: str) -> dict[str, str]:
-        """The sources of a library with all of them, by the names of files; `facts`: what it tells
-        of itself.
+    def without(self, names: Container[str]) -> ClosedFunctions:
+        """Those with other names."""
+
+    def sources(self, facts: str, *, executing: bool = True) -> dict[str, str]:
+        """The sources of a library with all of them, by the names of files. `facts`: what it tells
+        of itself; `executing`: it runs programs, and is not one of functions that such a library
+        lacks.
         """
+
+
+class WrittenProgram(Immutable):
+    """A program as a file, and the functions that it calls. `interprets`: elementwise work of it is
+    data, where the library has no function for that.
+    """
+
+    content: bytes
+    functions: ClosedFunctions
+    interprets: bool
 
 
 class Emitter(Protocol):
@@ -80,9 +95,10 @@ class Emitter(Protocol):
 
     def write_program(
         self, program: Program, plan: Plan, available: Container[str]
-    ) -> tuple[bytes, Sequence[str]]:
-        """A program as a file for a library whose functions `available` names, and those that it
-        calls, whether they are there or not. UnsupportedOperatorError where it cannot be data.
+    ) -> WrittenProgram:
+        """A program as a file, which calls functions with elementwise work in their text where
+        `available` names them, and the others whether they are there or not.
+        UnsupportedOperatorError where it cannot be data.
         """
 
     def print_trials(self, trials: Sequence[Trial]) -> dict[str, str]:

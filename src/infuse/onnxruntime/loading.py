@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -137,10 +136,10 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
 def _compiled(
     source: Any, options: SessionOptions, compiling: CompileOptions
 ) -> tuple[Graph, Model]:
-    from infuse.build.build import compiled_ahead
+    from infuse.build.compile import compiling_ahead
 
     graph = _graph(source, options)
-    with compiled_ahead(graph) if compiling.compile == "wait" else nullcontext():
+    with compiling_ahead(graph, compiling):
         better = _optimized(graph, options)
         if options.optimized_model_filepath:
             api.save(better, options.optimized_model_filepath)

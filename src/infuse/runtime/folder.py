@@ -20,6 +20,8 @@ ABI: Final = 2
 LIBRARY: Final = "model.so"
 PROGRAM: Final = "program.bin"
 """What a model has in place of a library that prebuilt kernels run."""
+FUNCTIONS: Final = "functions.so"
+"""What a program calls that these lack."""
 WEIGHTS: Final = "weights.bin"
 HEADER: Final = "model.h"
 SOURCE: Final = "model.cpp"
@@ -48,11 +50,25 @@ def digest(path: Path) -> str:
 
 def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
     """The `files` table of `metadata.json`: what `verify` will compare with."""
-    code, weights = folder / code_name(folder), folder / WEIGHTS
+    weights = folder / WEIGHTS
+    code = [path for name in (code_name(folder), FUNCTIONS) if (path := folder / name).is_file()]
     return {
-        code.name: {"bytes": code.stat().st_size, "sha256": digest(code)},
+        **{each.name: {"bytes": each.stat().st_size, "sha256": digest(each)} for each in code},
         WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},
     }
+
+
+def _code_names(metadata: Mapping[str, Any]) -> list[str]:
+    """The files with what a model does, as its metadata says."""
+    if "program" not in metadata:
+        return [LIBRARY]
+    return [PROGRAM, FUNCTIONS] if has_functions(metadata) else [PROGRAM]
+
+
+def has_functions(metadata: Mapping[str, Any]) -> bool:
+    """Whether a program calls functions of its own."""
+    program = metadata["program"]
+    return isinstance(program, dict) and "functions" in program
 
 
 def code_name(folder: Path) -> str:
@@ -114,7 +130,7 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
         raise CompiledModelError(
             "the table of files is missing", where=str(folder / METADATA), hint=_REBUILD
         )
-    names = (PROGRAM if "program" in metadata else LIBRARY, WEIGHTS)
+    names = (*_code_names(metadata), WEIGHTS)
     for name in names:
         entry, path = files.get(name), folder / name
         if not isinstance(entry, dict):

@@ -15,8 +15,11 @@ COMPILED: Final = "compiled"
 
 
 def tier_of(metadata: Mapping[str, Any]) -> str:
-    """What runs the model of a folder, by its metadata."""
-    return PREBUILT if "program" in metadata else COMPILED
+    """What runs the model of a folder, by its metadata. A program counts as compiled where all its
+    functions are those of compiled code.
+    """
+    program = metadata.get("program", {"compiled": True})
+    return COMPILED if isinstance(program, dict) and program.get("compiled") else PREBUILT
 
 
 class Runner(Protocol):

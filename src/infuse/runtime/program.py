@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import threading
@@ -17,7 +18,7 @@ import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
 from infuse.runtime.cpus import cpu_features
-from infuse.runtime.folder import PROGRAM, WEIGHTS
+from infuse.runtime.folder import FUNCTIONS, PROGRAM, WEIGHTS, has_functions
 from infuse.runtime.library import CONTEXTS, Library, map_weights
 
 FOLDER_VARIABLE: Final = "INFUSE_PREBUILT"
@@ -29,13 +30,17 @@ _INTERFACE: Final[dict[str, tuple[Any, list[Any]]]] = {
     "infuse_functions": (ctypes.c_long, [_POINTER, ctypes.c_long]),
     "infuse_program_load": (
         _POINTER,
-        [_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64],
+        [_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, _POINTER, ctypes.c_int64],
     ),
     "infuse_program_close": (None, [_POINTER]),
     "infuse_program_counts": (ctypes.c_int64, [_POINTER, _POINTER, ctypes.c_int64]),
     "infuse_program_open": (_POINTER, [_POINTER, ctypes.c_int]),
     "infuse_program_shapes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     **CONTEXTS,
+}
+_OWN: Final[dict[str, tuple[Any, list[Any]]]] = {
+    "infuse_library": _INTERFACE["infuse_library"],
+    "infuse_function_table": (_POINTER, []),
 }
 _MESSAGE: Final = 512
 
@@ -67,18 +72,7 @@ class Prebuilt:
     def __init__(self, path: Path) -> None:
         """CompiledModelError where it cannot be loaded, or is another library."""
         self.path = path
-        try:
-            library = ctypes.CDLL(str(path))
-            self.functions: Any = SimpleNamespace()
-            for name, (result, arguments) in _INTERFACE.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-                setattr(self.functions, name, function)
-            self.facts = Facts.parse(self.functions.infuse_library().decode())
-        except (OSError, AttributeError, ValueError) as error:
-            raise CompiledModelError(
-                f"the library of prebuilt kernels cannot be loaded: {error}", where=str(path)
-            ) from error
+        self.functions, self.facts, _ = _loaded(path, _INTERFACE)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -87,6 +81,22 @@ class Prebuilt:
         names = (ctypes.c_char_p * max(1, count))()
         self.functions.infuse_functions(ctypes.addressof(names), count)
         return frozenset(name.decode() for name in names[:count] if name)
+
+
+def _loaded(path: Path, interface: Mapping[str, tuple[Any, list[Any]]]) -> tuple[Any, Facts, int]:
+    """These functions of a library, what it is made for, and its handle."""
+    functions = SimpleNamespace()
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in interface.items():
+            function = library[name]
+            function.restype, function.argtypes = result, arguments
+            setattr(functions, name, function)
+        return functions, Facts.parse(functions.infuse_library().decode()), library._handle
+    except (OSError, AttributeError, ValueError) as error:
+        raise CompiledModelError(
+            f"the library of kernels cannot be loaded: {error}", where=str(path)
+        ) from error
 
 
 _lock = threading.Lock()
@@ -129,19 +139,22 @@ class ProgramLibrary(Library):
             raise CompiledModelError(
                 f"the program cannot be read: {error}", where=str(folder / PROGRAM)
             ) from error
+        table, handle = None, None
+        if has_functions(metadata):
+            table, handle = _own_table(folder / FUNCTIONS, prebuilt)
         why = ctypes.create_string_buffer(_MESSAGE)
         weights = self._weights
         self._program = self._functions.infuse_program_load(
-            content, len(content), weights.ctypes.data, weights.nbytes, why, _MESSAGE
+            content, len(content), weights.ctypes.data, weights.nbytes, table, why, _MESSAGE
         )
+        closer = weakref.finalize(self, _close, prebuilt, self._program, handle)
+        closer.atexit = False
         if not self._program:
             raise CompiledModelError(
                 f"the program cannot be run: {why.value.decode('utf-8', 'replace')}",
                 where=str(folder / PROGRAM),
                 hint="compile the model again",
             )
-        closer = weakref.finalize(self, self._functions.infuse_program_close, self._program)
-        closer.atexit = False
         self._check_interface(folder)
         self.run = self._functions.infuse_run
 
@@ -176,6 +189,28 @@ class ProgramLibrary(Library):
             self._program, symbols, ctypes.addressof(sizes)
         )
         return None if refused else list(sizes[:total])
+
+
+def _close(prebuilt: Prebuilt, program: int | None, functions: int | None) -> None:
+    """Free a program, and unload the library of functions with this handle that only it calls."""
+    if program:
+        prebuilt.functions.infuse_program_close(program)
+    if functions:
+        _ctypes.dlclose(functions)
+
+
+def _own_table(path: Path, prebuilt: Prebuilt) -> tuple[int, int]:
+    """The address of the functions that a program has beside those of `prebuilt`, and the handle of
+    their library.
+    """
+    functions, facts, handle = _loaded(path, _OWN)
+    if facts != prebuilt.facts:
+        raise CompiledModelError(
+            "the functions were compiled for other kernels than the program",
+            where=str(path),
+            hint="compile the model again",
+        )
+    return int(functions.infuse_function_table()), handle
 
 
 def _for_program(folder: Path, needed: Any) -> Prebuilt:

@@ -129,6 +129,12 @@ class Machine:
         """The kinds of dot products that are of whole tiles."""
         return frozenset(kind for kind, unit in self.dots if unit.tiled)
 
+    def computes_as(self, other: Machine, *, integers: bool) -> bool:
+        """Whether kernels of float32 are the same there; with `integers`, those of 8 bits, too."""
+        own, others = ((m.vector_bits, m.registers, m.tile_rows) for m in (self, other))
+        dots = self.dot(DotType.U8S8) == other.dot(DotType.U8S8)
+        return own == others and (dots or not integers)
+
     def distance(self, other: Machine) -> tuple[float, bool, float]:
         """How different the times of kernels are there: the less, the more alike are two
         machines.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph
-from infuse.lowering.emitter import ClosedFunctions, Emitter
+from infuse.lowering.emitter import ClosedFunctions, Emitter, WrittenProgram
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.lowering.statements import KernelCall
@@ -102,7 +102,7 @@ class CEmitter:
 
     def write_program(
         self, program: Program, plan: Plan, available: Container[str]
-    ) -> tuple[bytes, Sequence[str]]:
+    ) -> WrittenProgram:
         raise UnsupportedOperatorError("the target c has no libraries of prebuilt kernels")
 
     def print_trials(self, trials: Sequence[Trial]) -> dict[str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Final
 
-from infuse.lowering.emitter import Emitter
+from infuse.lowering.emitter import Emitter, WrittenProgram
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
 from infuse.runtime.folder import SOURCE
@@ -47,9 +47,10 @@ class CppEmitter:
 
     def write_program(
         self, program: Program, plan: Plan, available: Container[str]
-    ) -> tuple[bytes, Sequence[str]]:
+    ) -> WrittenProgram:
         closed = closed_program(program, plan, available)
-        return closed.content, [*closed.functions, *closed.elements]
+        functions = Collection(closed.functions, closed.elements)
+        return WrittenProgram(closed.content, functions, closed.interprets)
 
 
 EMITTER: Final[Emitter] = CppEmitter()

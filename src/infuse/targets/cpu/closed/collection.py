@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
 from infuse.targets.cpu.closed.hosted import HostFunction
@@ -14,9 +16,12 @@ from infuse.targets.cpu.closed.work import ElementFunction
 class Collection:
     """Closed functions that programs call, by name (`ClosedFunctions`)."""
 
-    def __init__(self) -> None:
-        self._functions: dict[str, ClosedCall | HostFunction] = {}
-        self._elements: dict[str, ElementFunction] = {}
+    def __init__(
+        self,
+        functions: Mapping[str, ClosedCall | HostFunction] | None = None,
+        elements: Mapping[str, ElementFunction] | None = None,
+    ) -> None:
+        self._functions, self._elements = dict(functions or {}), dict(elements or {})
 
     @property
     def names(self) -> frozenset[str]:
@@ -32,6 +37,13 @@ class Collection:
             self._functions |= usual_functions(program)
             self._elements |= usual_elements(program)
 
-    def sources(self, facts: str) -> dict[str, str]:
-        """The sources of a library with all of them."""
-        return closed_files(self._functions, self._elements, facts)
+    def without(self, names: Container[str]) -> Collection:
+        """Those with other names."""
+        return Collection(
+            {name: each for name, each in self._functions.items() if name not in names},
+            {name: each for name, each in self._elements.items() if name not in names},
+        )
+
+    def sources(self, facts: str, *, executing: bool = True) -> dict[str, str]:
+        """The sources of a library with all of them (see `ClosedFunctions.sources`)."""
+        return closed_files(self._functions, self._elements, facts, executing=executing)

@@ -43,6 +43,8 @@ class ClosedProgram:
     content: bytes
     functions: dict[str, ClosedCall | HostFunction] = field(default_factory=dict)
     elements: dict[str, ElementFunction] = field(default_factory=dict)
+    interprets: bool = False
+    """Whether any elementwise work is data, which compiled code has in its text."""
 
 
 def closed_program(program: Program, plan: Plan, available: Container[str] = ()) -> ClosedProgram:
@@ -103,6 +105,7 @@ class _FileWriter:
         name_table(elements, head)
         terms.write(head)
         self._used.content = head.content(middle, body)
+        self._used.interprets = bool(self._numbers.works)
         return self._used
 
     def _work(self, code: WorkCode, words: Words, elements: dict[str, int]) -> None:

@@ -18,10 +18,15 @@ from infuse.targets.cpu.emit.functions import headers_of
 from infuse.targets.cpu.emit.language import Cpp
 from infuse.targets.cpu.emit.shared_files import APART, shared_by, shared_files
 from infuse.targets.cpu.emit.sizes import struct_text
+from infuse.targets.cpu.emit.units import FUNCTION
 from infuse.targets.text.language import clean_name
 
-_LINKAGE: Final = 'extern "C" __attribute__((visibility("hidden")))'
+_HIDDEN: Final = 'extern "C" __attribute__((visibility("hidden")))'
+_WEAK: Final = 'extern "C" __attribute__((weak, visibility("hidden")))'
+"""Of functions that several objects of a library may have."""
 _EXECUTOR: Final = ("executor.cpp", "work_block.cpp")
+_INTERPRETER: Final = ("work_block.cpp",)
+_TELLING: Final = "functions.cpp"
 _TOGETHER: Final = 12
 """Functions of one file: what reading the headers for each would take."""
 
@@ -69,20 +74,29 @@ def closed_files(
     functions: Mapping[str, ClosedCall | HostFunction],
     elements: Mapping[str, ElementFunction],
     facts: str,
+    *,
+    executing: bool = True,
 ) -> dict[str, str]:
     """Names and texts of the files of a library with these functions, by their names. `facts`: what
-    it tells of itself.
+    it tells of itself; `executing`: it runs programs, and is not one of functions that another one
+    lacks, whose files have one function each.
     """
     texts: dict[str, str] = {}
     calls = {n: f for n, f in functions.items() if isinstance(f, ClosedCall)}
     hosted = [f for f in functions.values() if isinstance(f, HostFunction)]
     by_headers = sorted(calls, key=lambda name: (sorted(_headers(calls[name])), name))
-    for number, names in enumerate(_parts(by_headers)):
-        texts[f"functions_{number}.cpp"] = _functions({n: calls[n] for n in names})
-    texts["hosted.cpp"] = _hosted(sorted(hosted, key=lambda f: f.name))
+    if executing:
+        for number, names in enumerate(_parts(by_headers)):
+            texts[f"functions_{number}.cpp"] = _functions({n: calls[n] for n in names}, _HIDDEN)
+    else:
+        for name in by_headers:
+            texts[f"{name}.cpp"] = FUNCTION + _functions({name: calls[name]}, _WEAK)
+    if hosted or executing:
+        texts["hosted.cpp"] = _hosted(sorted(hosted, key=lambda f: f.name))
     for number, names in enumerate(_parts(sorted(elements))):
         texts[f"elements_{number}.cpp"] = _elements([elements[n] for n in names])
     shared = shared_by([call.function for call in calls.values()])
+    added = _EXECUTOR if executing else _INTERPRETER * any(map(_interprets, calls.values()))
     return {
         **texts,
         **shared_files(shared),
@@ -91,8 +105,13 @@ def closed_files(
             {name: elements[name] for name in sorted(elements)},
             facts,
         ),
-        **{name: (KERNELS / name).read_text("utf-8") for name in _EXECUTOR},
+        **{name: (KERNELS / name).read_text("utf-8") for name in (*added, _TELLING)},
     }
+
+
+def _interprets(call: ClosedCall) -> bool:
+    """Whether elementwise work of a function is data."""
+    return any(parameter.kind == "work" for parameter in call.function.parameters)
 
 
 def _kinds(function: ClosedCall | HostFunction) -> str:
@@ -108,13 +127,13 @@ def _headers(call: ClosedCall) -> set[str]:
     return {"failure.h", "interpreted.hpp", "threads.hpp", *headers_of(call.function)}
 
 
-def _functions(calls: Mapping[str, ClosedCall]) -> str:
+def _functions(calls: Mapping[str, ClosedCall], linkage: str) -> str:
     """A file with closed functions, and what calls them with slots."""
     shared = shared_by([call.function for call in calls.values()])
     headers = {s.header for s in shared}.union(*map(_headers, calls.values()))
     lines = [APART, *(f'#include "{h}"' for h in sorted(headers))]
     lines += ["", *(s.declaration for s in shared), "", "using namespace infuse;", ""]
-    return "\n".join([*lines, *(_unit(call, name) for name, call in calls.items())])
+    return "\n".join([*lines, *(_unit(call, name, linkage) for name, call in calls.items())])
 
 
 def _hosted(functions: Sequence[HostFunction]) -> str:
@@ -127,17 +146,17 @@ def _hosted(functions: Sequence[HostFunction]) -> str:
         "using namespace infuse;",
         "",
     ]
-    return "\n".join([*lines, *(f.unit(_LINKAGE) for f in functions)])
+    return "\n".join([*lines, *(f.unit(_HIDDEN) for f in functions)])
 
 
-def _unit(call: ClosedCall, name: str) -> str:
+def _unit(call: ClosedCall, name: str, linkage: str) -> str:
     function = call.function
     head = ", ".join(["Context& c", *map(CLOSED.parameter_text, function.parameters)])
     body = "\n".join(f"  {line}" for line in CLOSED.body_of(function))
     taken = ", ".join(["c", *slot_texts(call)])
     return (
         f"static inline long open_{name}(\n    {head}) {{\n  (void)c;\n{body}\n  return 0;\n}}\n"
-        f"{_LINKAGE} long {name}(Context& c, const Slot* a) {{\n"
+        f"{linkage} long {name}(Context& c, const Slot* a) {{\n"
         f"  (void)a;\n  return open_{name}({taken});\n}}\n"
     )
 
@@ -214,7 +233,7 @@ def _element(function: ElementFunction) -> str:
         start, stop = "#pragma GCC ivdep\n  for (long i = 0; i < n; ++i) {", "  }"
         loads.insert(0, "    const One lanes{};")
     name = element_name(function)
-    head = f"{_LINKAGE} void {name}({parameters}) {{"
+    head = f"{_HIDDEN} void {name}({parameters}) {{"
     lines = [head, "  (void)found_zero;", start, *loads, store, stop, "}", ""]
     return "\n".join([*lines, *(_vector(function, name) if has_vector(function) else ())])
 
@@ -230,7 +249,7 @@ def _vector(function: ElementFunction, name: str) -> list[str]:
     masks = {"float": "y{0}", "bool": "as_int(y{0})"}
     taken = [f"  const auto x{i} = {masks[t].format(i)};" for i, t in enumerate(function.takes)]
     given = function.text if function.gives == "float" else f"as_float({function.text})"
-    head = f"{_LINKAGE} vf {name}_vector(vf y0, vf y1, vf y2) {{"
+    head = f"{_HIDDEN} vf {name}_vector(vf y0, vf y1, vf y2) {{"
     return [
         head,
         "  using L = Full; (void)y0, (void)y1, (void)y2;",
@@ -248,19 +267,19 @@ def _table(
     """
     vectors = {n: f"{n}_vector" for n, f in elements.items() if has_vector(f)}
     lines = ['#include "program.hpp"', '#include "simd.hpp"', "", "using namespace infuse;", ""]
-    lines += [f"{_LINKAGE} long {n}(Context&, const Slot*);" for n in functions]
-    lines += [f"{_LINKAGE} void {n}(void*, const void* const*, long, bool*);" for n in elements]
-    lines += [f"{_LINKAGE} vf {n}(vf, vf, vf);" for n in vectors.values()]
-    lines += ["", "namespace infuse {", "", "extern const NamedFunction FUNCTIONS[] = {"]
+    lines += [f"{_HIDDEN} long {n}(Context&, const Slot*);" for n in functions]
+    lines += [f"{_HIDDEN} void {n}(void*, const void* const*, long, bool*);" for n in elements]
+    lines += [f"{_HIDDEN} vf {n}(vf, vf, vf);" for n in vectors.values()]
+    lines += ["", "namespace infuse {", "", "static const NamedFunction functions[] = {"]
     lines += [f'    {{"{n}", {n}, "{kinds}"}},' for n, kinds in functions.items()]
-    lines += ['    {"", nullptr, ""}};', f"extern const long FUNCTION_COUNT = {len(functions)};"]
-    lines.append("extern const NamedElement ELEMENTS[] = {")
+    lines += ['    {"", nullptr, ""}};', "static const NamedElement elements[] = {"]
     cast = "(void (*)())"
     for name, function in elements.items():
         widths = "".join(str(element_bytes(t)) for t in (*function.takes, function.gives))
         vector = f"{cast}{vectors[name]}" if name in vectors else "nullptr"
         lines.append(f'    {{"{name}", {name}, {vector}, "{widths}"}},')
     lines.append('    {"", nullptr, nullptr, ""}};')
-    lines.append(f"extern const long ELEMENT_COUNT = {len(elements)};")
+    table = f"{{functions, {len(functions)}, elements, {len(elements)}}}"
+    lines.append(f"extern const FunctionTable LIBRARY_TABLE = {table};")
     lines.append(f"extern const char* const LIBRARY_FACTS = {json.dumps(facts)};")
     return "\n".join([*lines, "", "}  // namespace infuse", ""])
