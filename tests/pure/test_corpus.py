@@ -18,7 +18,7 @@ from infuse.targets.cpu.closed.program import closed_program, usual_functions
 from infuse.testing import corpus
 from infuse.testing.blocks import block_graphs
 from infuse.testing.corpus import operator_graphs
-from infuse.testing.networks import network_graphs
+from infuse.testing.usual import network_graphs
 from tests.support.generators.networks import random_network
 
 DIGITS = Path(__file__).resolve().parents[1] / "models" / "data" / "digits.onnx"

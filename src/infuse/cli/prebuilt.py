@@ -16,7 +16,7 @@ from infuse.cli import terminal
 from infuse.errors import OptionError
 from infuse.targets import Target
 from infuse.testing.corpus import operator_graphs
-from infuse.testing.networks import usual_graphs
+from infuse.testing.usual import usual_graphs
 
 
 def prebuilt(

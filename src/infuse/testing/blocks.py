@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops import REGISTRY
@@ -22,7 +23,7 @@ Build = Callable[["Block", Value], Value]
 class Block:
     """A graph that grows behind one image or one list of rows."""
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType = dtypes.float32) -> None:
+    def __init__(self, name: str, shape: tuple[Dim, ...], dtype: DType = dtypes.float32) -> None:
         self.graph = Graph(name)
         self.input = self.graph.add_input("x", TensorType(dtype, shape))
 

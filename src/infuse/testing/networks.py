@@ -11,8 +11,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import infuse
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
-from infuse.testing.blocks import Block, Build, block_graphs
+from infuse.testing.blocks import Block, Build
 
 _SIDE: Final = 224
 _NUMBERS: Final = 1021
@@ -22,8 +25,8 @@ _NUMBERS: Final = 1021
 class Network(Block):
     """A network that grows behind images or rows; each of its weights is another one."""
 
-    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
-        super().__init__(name, shape)
+    def __init__(self, name: str, shape: tuple[Dim, ...], dtype: DType = dtypes.float32) -> None:
+        super().__init__(name, shape, dtype)
         self._rng = np.random.default_rng(0)
 
     def weights(self, *shape: int) -> np.ndarray[Any, Any]:
@@ -53,6 +56,21 @@ class Network(Block):
         """The same elements in another shape."""
         return self.add("Reshape", x, np.array(shape))
 
+    def normalized_channels(self, x: Value) -> Value:
+        """A factor and a summand for each channel, as a BatchNormalization that no convolution
+        takes up.
+        """
+        size = _channels(x), 1, 1
+        return self.add("Add", self.add("Mul", x, self.weights(*size)), self.weights(*size))
+
+    def channels(self, x: Value, first: int, count: int) -> Value:
+        """So many channels of an image."""
+        return self.add("Slice", x, np.array([first]), np.array([first + count]), np.array([1]))
+
+    def pooled(self, x: Value) -> Value:
+        """The largest of 3 × 3 pixels, at every second one."""
+        return self.add("MaxPool", x, kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4)
+
     def ended(self, x: Value, hidden: int = 0, activation: Build | None = None) -> Graph:
         """The optimized graph, with classes behind the mean of all pixels."""
         pooled = self.add("Flatten", self.add("GlobalAveragePool", x))
@@ -61,54 +79,48 @@ class Network(Block):
         return infuse.optimize(self.end(self.linear(pooled, 1000)))
 
 
-def usual_graphs() -> Iterator[Graph]:
-    """What networks are made of, and whole ones: their elementwise work is to have code of its
-    own.
-    """
-    yield from block_graphs()
-    yield from network_graphs()
-
-
-def network_graphs() -> Iterator[Graph]:
-    """Classifiers of images, and encoders of text and of images."""
+def convolutional_graphs() -> Iterator[Graph]:
+    """Classifiers of images, and the backbone of a detector."""
     for blocks, is_deep in (((2, 2, 2, 2), False), ((3, 4, 6, 3), True)):
         yield _residual(blocks, is_deep=is_deep)
-    yield _inverted("mobilenet_v2", _MOBILENET_V2, _limited, _limited, 32, 1280)
+    yield _inverted("mobilenet_v2", _MOBILENET_V2, limited, limited, 32, 1280)
     for name, stages, hidden in _MOBILENETS_V3:
-        yield _inverted(name, stages, _hard_swish, partial(_unary, "HardSigmoid"), 16, hidden)
-    yield _inverted("efficientnet_b0", _EFFICIENTNET, _swish, partial(_unary, "Sigmoid"), 32, 1280)
+        yield _inverted(name, stages, hard_swish, partial(unary, "HardSigmoid"), 16, hidden)
+    yield _inverted("efficientnet_b0", _EFFICIENTNET, swish, partial(unary, "Sigmoid"), 32, 1280)
     yield _squeezed()
     yield _detector()
     yield _convnext()
-    for name, width, heads, layers, activation in _ENCODERS:
-        for count in (1, 16, 128):
-            yield _encoder(name, width, heads, layers, count, activation)
-    yield _windowed()
+    yield _shuffled()
+    yield _dense()
+    yield _ghosts()
+    yield _expanding()
 
 
 def _channels(x: Value) -> int:
     return int(str(x.shape[1]))
 
 
-def _unary(kind: str, network: Block, x: Value) -> Value:
+def unary(kind: str, network: Block, x: Value) -> Value:
+    """An operator of one operand."""
     return network.add(kind, x)
 
 
-def _limited(network: Block, x: Value) -> Value:
+def limited(network: Block, x: Value) -> Value:
+    """Values between 0 and 6."""
     return network.add("Clip", x, np.zeros((), np.float32), np.array(6, np.float32))
 
 
-_relu = partial(_unary, "Relu")
-_swish = partial(_unary, "Swish")
-_hard_swish = partial(_unary, "HardSwish")
-_gelu = partial(_unary, "Gelu")
+relu = partial(unary, "Relu")
+swish = partial(unary, "Swish")
+hard_swish = partial(unary, "HardSwish")
+gelu = partial(unary, "Gelu")
 
 
 def _residual(blocks: Sequence[int], *, is_deep: bool) -> Graph:
     """A ResNet."""
     network = Network(f"resnet_{sum(blocks)}_{is_deep}", (1, 3, _SIDE, _SIDE))
-    x = _relu(network, network.conv(network.input, 64, 7, 2))
-    x = network.add("MaxPool", x, kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4)
+    x = relu(network, network.conv(network.input, 64, 7, 2))
+    x = network.pooled(x)
     for stage, count in enumerate(blocks):
         width = 64 << stage
         wide = width * 4 if is_deep else width
@@ -116,13 +128,13 @@ def _residual(blocks: Sequence[int], *, is_deep: bool) -> Graph:
             stride = 2 if stage and not number else 1
             before = x if stride == 1 and _channels(x) == wide else network.conv(x, wide, 1, stride)
             if is_deep:
-                inner = _relu(network, network.conv(x, width))
-                inner = _relu(network, network.conv(inner, width, 3, stride))
+                inner = relu(network, network.conv(x, width))
+                inner = relu(network, network.conv(inner, width, 3, stride))
                 inner = network.conv(inner, wide)
             else:
-                inner = _relu(network, network.conv(x, width, 3, stride))
+                inner = relu(network, network.conv(x, width, 3, stride))
                 inner = network.conv(inner, wide, 3)
-            x = _relu(network, network.add("Add", inner, before))
+            x = relu(network, network.add("Add", inner, before))
     return network.ended(x)
 
 
@@ -213,8 +225,8 @@ def _inverted(
     x = activation(network, network.conv(network.input, first, 3, 2))
     for stage in stages:
         for _ in range(stage.repeats):
-            x = _inverted_block(network, x, stage, _relu if stage.is_relu else activation, gate)
-    hidden = 1280 if gate is not _limited and name.startswith("mobilenet") else 0
+            x = _inverted_block(network, x, stage, relu if stage.is_relu else activation, gate)
+    hidden = 1280 if gate is not limited and name.startswith("mobilenet") else 0
     return network.ended(activation(network, network.conv(x, last)), hidden, activation)
 
 
@@ -227,7 +239,7 @@ def _inverted_block(
     inner = network.conv(inner, stage.within, stage.kernel, stage.stride, stage.within)
     inner = activation(network, inner)
     if stage.gate:
-        small: Build = _relu if activation is not _swish else _swish
+        small: Build = relu if activation is not swish else swish
         pooled = network.add("GlobalAveragePool", inner)
         middle = small(network, network.conv(pooled, stage.gate))
         inner = network.add("Mul", inner, gate(network, network.conv(middle, stage.within)))
@@ -239,34 +251,34 @@ def _inverted_block(
 def _squeezed() -> Graph:
     """Fire modules, and a channel shuffle."""
     network = Network("squeezed", (1, 3, _SIDE, _SIDE))
-    x = _relu(network, network.conv(network.input, 64, 3, 2))
+    x = relu(network, network.conv(network.input, 64, 3, 2))
     for small, wide in ((16, 64), (32, 128), (48, 192), (64, 256)):
         window = {"kernel_shape": (3, 3), "strides": (2, 2), "ceil_mode": 1}
-        inner = _relu(network, network.conv(network.add("MaxPool", x, **window), small))
-        parts = [_relu(network, network.conv(inner, wide, kernel)) for kernel in (1, 3)]
+        inner = relu(network, network.conv(network.add("MaxPool", x, **window), small))
+        parts = [relu(network, network.conv(inner, wide, kernel)) for kernel in (1, 3)]
         x = network.add("Concat", *parts, axis=1)
     for channels in (116, 232, 464):
         moved = network.conv(x, _channels(x), 3, 2, _channels(x))
-        left = _relu(network, network.conv(moved, channels // 2))
-        inner = _relu(network, network.conv(x, channels // 2))
+        left = relu(network, network.conv(moved, channels // 2))
+        inner = relu(network, network.conv(x, channels // 2))
         inner = network.conv(inner, channels // 2, 3, 2, channels // 2)
-        right = _relu(network, network.conv(inner, channels // 2))
+        right = relu(network, network.conv(inner, channels // 2))
         x = network.add("Concat", left, right, axis=1)
-    return network.ended(_relu(network, network.conv(x, 1024)))
+    return network.ended(relu(network, network.conv(x, 1024)))
 
 
 def _detector() -> Graph:
     """The backbone of a detector: convolutions with Swish, joined."""
     network = Network("detector", (1, 3, 320, 320))
-    x = _swish(network, network.conv(network.input, 16, 3, 2))
+    x = swish(network, network.conv(network.input, 16, 3, 2))
     for channels, count in ((32, 1), (64, 2), (128, 2), (256, 1)):
-        x = _swish(network, network.conv(x, channels, 3, 2))
-        left, inner = (_swish(network, network.conv(x, channels // 2)) for _ in range(2))
+        x = swish(network, network.conv(x, channels, 3, 2))
+        left, inner = (swish(network, network.conv(x, channels // 2)) for _ in range(2))
         for _ in range(count):
-            middle = _swish(network, network.conv(inner, channels // 2, 3))
-            middle = _swish(network, network.conv(middle, channels // 2, 3))
+            middle = swish(network, network.conv(inner, channels // 2, 3))
+            middle = swish(network, network.conv(middle, channels // 2, 3))
             inner = network.add("Add", inner, middle)
-        x = _swish(network, network.conv(network.add("Concat", left, inner, axis=1), channels))
+        x = swish(network, network.conv(network.add("Concat", left, inner, axis=1), channels))
     scales = np.array([1, 1, 2, 2], np.float32)
     large = network.add("Resize", x, None, scales, mode="nearest")
     return infuse.optimize(network.end(network.conv(large, 85), network.conv(x, 85)))
@@ -284,115 +296,92 @@ def _convnext() -> Graph:
             moved = network.conv(x, width, 7, 1, width)
             rows = network.add("Transpose", moved, perm=(0, 2, 3, 1))
             inner = network.linear(network.normalized(rows), 4 * width)
-            back = network.linear(_gelu(network, inner), width)
+            back = network.linear(gelu(network, inner), width)
             scaled = network.add("Mul", back, network.weights(width))
             x = network.add("Add", network.add("Transpose", scaled, perm=(0, 3, 1, 2)), x)
     return network.ended(x)
 
 
-_ENCODERS: Final[tuple[tuple[str, int, int, int, Build], ...]] = (
-    ("minilm", 384, 12, 2, _gelu),
-    ("bert", 768, 12, 2, _gelu),
-    ("opt", 768, 12, 2, _relu),
-)
+def _shuffled() -> Graph:
+    """A ShuffleNet v2: half of the channels go through a block, and then they are mixed."""
+    network = Network("shufflenet_v2", (1, 3, _SIDE, _SIDE))
+    x = network.pooled(relu(network, network.conv(network.input, 24, 3, 2)))
+    for width, count in ((58, 4), (116, 8), (232, 4)):
+        for number in range(count):
+            if number:
+                left, right = (network.channels(x, i * width, width) for i in range(2))
+            else:
+                side = network.conv(x, _channels(x), 3, 2, _channels(x))
+                left, right = relu(network, network.conv(side, width)), x
+            inner = relu(network, network.conv(right, width))
+            inner = network.conv(inner, width, 3, 1 if number else 2, width)
+            joined = network.add("Concat", left, relu(network, network.conv(inner, width)), axis=1)
+            _, channels, height, side_length = map(int, map(str, joined.shape))
+            pairs = network.reshaped(joined, 1, 2, width, height, side_length)
+            turned = network.add("Transpose", pairs, perm=(0, 2, 1, 3, 4))
+            x = network.reshaped(turned, 1, channels, height, side_length)
+    return network.ended(relu(network, network.conv(x, 1024)))
 
 
-def _encoder(
-    name: str, width: int, heads: int, layers: int, count: int, activation: Build
-) -> Graph:
-    """Layers of an encoder, normalized after each part and before it."""
-    network = Network(f"{name}_{count}", (1, count, width))
-    x = network.input
-    for _ in range(layers):
-        x = network.normalized(network.add("Add", _attended(network, x, heads), x))
-        inner = activation(network, network.linear(x, 4 * width))
-        x = network.normalized(network.add("Add", network.linear(inner, width), x))
-    for _ in range(layers):
-        x = network.add("Add", _attended(network, network.normalized(x), heads), x)
-        inner = activation(network, network.linear(network.normalized(x), 4 * width))
-        x = network.add("Add", network.linear(inner, width), x)
-    return infuse.optimize(network.end(network.linear(x, width)))
+def _dense() -> Graph:
+    """A DenseNet: each layer reads all before it, normalized anew."""
+    network = Network("densenet", (1, 3, _SIDE, _SIDE))
+    x = network.pooled(relu(network, network.conv(network.input, 64, 7, 2)))
+    for count in (6, 12, 24, 16):
+        for _ in range(count):
+            inner = relu(network, network.normalized_channels(x))
+            inner = relu(network, network.conv(inner, 128))
+            window = {"pads": (1,) * 4}
+            new = network.add("Conv", inner, network.weights(32, 128, 3, 3), **window)
+            x = network.add("Concat", x, new, axis=1)
+        x = relu(network, network.normalized_channels(x))
+        if count != 16:
+            half = network.add("Conv", x, network.weights(_channels(x) // 2, _channels(x), 1, 1))
+            x = network.add("AveragePool", half, kernel_shape=(2, 2), strides=(2, 2))
+    return network.ended(x)
 
 
-def _attended(
-    network: Network, x: Value, heads: int, mask: np.ndarray[Any, Any] | None = None
-) -> Value:
-    """Attention of the rows to each other, with a linear layer behind it."""
-    batch, count, width = (int(str(size)) for size in x.shape)
-    parts = []
-    for _ in range(3):
-        split = network.reshaped(network.linear(x, width), batch, count, heads, width // heads)
-        parts.append(network.add("Transpose", split, perm=(0, 2, 1, 3)))
-    query, key, value = parts
-    turned = network.add("Transpose", key, perm=(0, 1, 3, 2))
-    factor = np.array((width // heads) ** -0.5, np.float32)
-    scores = network.add("Mul", network.add("MatMul", query, turned), factor)
-    if mask is not None:
-        scores = network.add("Add", scores, mask)
-    weights = network.add("Softmax", scores, axis=-1)
-    mixed = network.add("Transpose", network.add("MatMul", weights, value), perm=(0, 2, 1, 3))
-    return network.linear(network.reshaped(mixed, batch, count, width), width)
+def _ghosts() -> Graph:
+    """A GhostNet: half of the channels are those of a depthwise convolution of the other half."""
+    network = Network("ghostnet", (1, 3, _SIDE, _SIDE))
+    x = relu(network, network.conv(network.input, 16, 3, 2))
+    for wide, channels, stride in (
+        (16, 16, 1),
+        (48, 24, 2),
+        (72, 24, 1),
+        (72, 40, 2),
+        (120, 40, 1),
+    ):
+        inner = _ghost(network, x, wide, relu)
+        if stride > 1:
+            inner = network.conv(inner, wide, 3, stride, wide)
+        inner = _ghost(network, inner, channels, None)
+        if stride > 1 or _channels(x) != channels:
+            side = network.conv(x, _channels(x), 3, stride, _channels(x))
+            x = network.conv(side, channels)
+        x = network.add("Add", inner, x)
+    return network.ended(relu(network, network.conv(x, 480)), 1280, relu)
 
 
-def _windowed() -> Graph:
-    """A Swin transformer: attention in windows of 7 × 7 pixels, with a bias of positions, and of
-    windows that are moved.
-    """
-    network = Network("windowed", (1, 3, _SIDE, _SIDE))
-    first = network.add(
-        "Conv", network.input, network.weights(96, 3, 4, 4), network.weights(96), strides=(4, 4)
-    )
-    x = network.normalized(network.add("Transpose", first, perm=(0, 2, 3, 1)))
-    for width, heads in ((96, 3), (192, 6), (384, 12), (768, 24)):
-        for shift in (0, 3):
-            x = _windowed_block(network, x, heads, shift if width < 768 else 0)
-        if width < 768:
-            x = _merged(network, x, width)
-    mean = network.add("ReduceMean", network.normalized(x), np.array([1, 2]), keepdims=0)
-    return infuse.optimize(network.end(network.linear(mean, 1000)))
+def _ghost(network: Network, x: Value, channels: int, activation: Build | None) -> Value:
+    first = network.conv(x, channels // 2)
+    if activation is not None:
+        first = activation(network, first)
+    second = network.conv(first, channels // 2, 3, 1, channels // 2)
+    if activation is not None:
+        second = activation(network, second)
+    return network.add("Concat", first, second, axis=1)
 
 
-def _windowed_block(network: Network, x: Value, heads: int, shift: int) -> Value:
-    _, side, _, width = (int(str(size)) for size in x.shape)
-    count, area = side // 7, 49
-    moved = _rolled(network, network.normalized(x), -shift)
-    split = network.reshaped(moved, 1, count, 7, count, 7, width)
-    split = network.add("Transpose", split, perm=(0, 1, 3, 2, 4, 5))
-    rows = network.reshaped(split, count * count, area, width)
-    windows = count * count if shift else 1
-    mixed = _attended(network, rows, heads, network.weights(windows, heads, area, area))
-    back = network.reshaped(mixed, 1, count, count, 7, 7, width)
-    back = network.add("Transpose", back, perm=(0, 1, 3, 2, 4, 5))
-    back = _rolled(network, network.reshaped(back, 1, side, side, width), shift)
-    x = network.add("Add", x, back)
-    inner = _gelu(network, network.linear(network.normalized(x), 4 * width))
-    return network.add("Add", x, network.linear(inner, width))
-
-
-def _rolled(network: Network, x: Value, by: int) -> Value:
-    """Pixels moved along both axes, around the end."""
-    if not by:
-        return x
-    side = int(str(x.shape[1]))
-    at = np.array([-by % side])
-    ends, begins = np.array([side]), np.array([0])
-    for axis in (1, 2):
-        axes = np.array([axis])
-        parts = (
-            network.add("Slice", x, at, ends, axes),
-            network.add("Slice", x, begins, at, axes),
-        )
-        x = network.add("Concat", *parts, axis=axis)
-    return x
-
-
-def _merged(network: Network, x: Value, width: int) -> Value:
-    """Each 2 × 2 pixels as one."""
-    side = int(str(x.shape[1]))
-    end, step = np.array([side]), np.array([2])
-    parts = []
-    for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        rows = network.add("Slice", x, np.array([row]), end, np.array([1]), step)
-        parts.append(network.add("Slice", rows, np.array([column]), end, np.array([2]), step))
-    joined = network.normalized(network.add("Concat", *parts, axis=-1))
-    return network.add("MatMul", joined, network.weights(4 * width, 2 * width))
+def _expanding() -> Graph:
+    """The convolutions of a MobileViT: inverted blocks with Swish."""
+    network = Network("mobilevit", (1, 3, 256, 256))
+    x = swish(network, network.conv(network.input, 16, 3, 2))
+    for channels, stride in ((32, 1), (64, 2), (64, 1), (64, 1), (96, 2), (128, 2), (160, 2)):
+        wide = 4 * _channels(x)
+        inner = swish(network, network.conv(x, wide))
+        inner = swish(network, network.conv(inner, wide, 3, stride, wide))
+        inner = network.conv(inner, channels)
+        x = network.add("Add", inner, x) if stride == 1 and _channels(x) == channels else inner
+    x = swish(network, network.conv(x, 160, 3))
+    return network.ended(swish(network, network.conv(x, 640)))
