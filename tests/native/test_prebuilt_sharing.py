@@ -178,6 +178,15 @@ def test_what_only_code_of_its_own_has_is_compiled_whole(
         assert LIBRARY in files(model)
 
 
+def test_models_are_compared_side_by_side(library: Any) -> None:
+    library(functions_of([parse(PRODUCT)]))
+    graph = parse(MORE)
+    result = infuse.compare(graph, parse(MORE), feeds_of(3), layers=False)
+    with compile_graph(graph, WAIT) as model:
+        code = sum((model.folder / name).stat().st_size for name in (PROGRAM, FUNCTIONS))
+        assert result.a.loaded_bytes == code + model.weights_bytes
+
+
 def test_a_folder_that_is_named_needs_no_library(library: Any, tmp_path: Path) -> None:
     graph = parse(PRODUCT)
     library(full_set([graph]))

@@ -19,7 +19,6 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import check_feeds
 from infuse.options import Examples
 from infuse.profiling.inputs import complete_feeds, shown_sizes
-from infuse.runtime.folder import LIBRARY
 from infuse.runtime.hosted import HostedModel
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
@@ -73,13 +72,14 @@ class Side:
 
     @property
     def loaded_bytes(self) -> int:
-        """What a process loads: the libraries of native code and their weights."""
+        """What a process loads of the model: code, or a program, and weights."""
         model = self.model
         parts: Sequence[Any] = model.native if isinstance(model, HostedModel) else [model]
         return sum(
-            (part.folder / LIBRARY).stat().st_size + part.weights_bytes
+            file["bytes"]
             for part in parts
             if isinstance(part, CompiledModel)
+            for file in part.metadata["files"].values()
         )
 
     def layers(self, feeds: Feeds) -> list[Layer]:
