@@ -2,6 +2,7 @@
 #include "attention_bf16.hpp"
 #include "attention_call.hpp"
 #include "conv_bf16.hpp"
+#include "conv_lines_bf16.hpp"
 #include "driver.hpp"
 #include "winograd_bf16.hpp"
 
@@ -47,6 +48,13 @@ EXPORT void run_conv_bf16(int threads, const ConvSizes* s, const float* x, const
   Run run(threads, conv_bf16_scratch(*s));
   Context* c = run.ctx;
   conv_bf16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
+}
+
+EXPORT void run_conv_lines_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
+                                const float* bias, float low, float* out) {
+  Run run(threads, conv_lines_bf16_scratch(*s));
+  Context* c = run.ctx;
+  conv_lines_bf16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
 }
 
 EXPORT void run_winograd_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from infuse.targets import Caches, Machine
+from infuse.targets.cpu.families.convolution import AS_LINES
 from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
 from infuse.targets.cpu.families.work import work
 
 FILE: Final = Path(__file__).with_name("costs.json")
+_ALIKE: Final = {**AS_MANY_POINTS, **AS_LINES}
+"""Forms that need not be measured, and those whose weights are theirs."""
 
 
 def predict(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> float:
@@ -67,6 +70,6 @@ def _weights(family: str, name: str, machine: Machine) -> Sequence[float]:
     that does the same work for one that was not measured.
     """
     fits = [fit for fit in _fits() if name in fit.weights.get(family, ())]
-    if not fits and name in AS_MANY_POINTS:
-        return _weights(family, AS_MANY_POINTS[name], machine)
+    if not fits and name in _ALIKE:
+        return _weights(family, _ALIKE[name], machine)
     return min(fits, key=lambda fit: machine.distance(fit.machine)).weights[family][name]

@@ -184,12 +184,12 @@ def conv(call: Arguments) -> Array:
     return _grouped(read, filters)
 
 
-@computes("conv_bf16")
+@computes("conv_bf16", "conv_lines_bf16")
 def conv_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
     s, x, packed = call.widened[:3]
-    s, _ = unmarked(s)
-    read = taps(image_of(x.astype(bfloat16).astype(np.float64), s), s)
+    s, mark = unmarked(s)
+    read = taps(image_of(x.astype(bfloat16).astype(np.float64), s, mark == "as_planar"), s)
     channels, out = s.channels // s.groups, s.out_channels // s.groups
     lines = s.groups == 1 and s.dilation_width == 1
     segments = s.kernel_height * (1 if lines else s.kernel_width)
@@ -247,19 +247,25 @@ def _inside(places: Array, size: int) -> Array:
 
 FEW: Final = 32
 """Channels below which lines of an image are copied (kernels/conv.hpp)."""
+AS_LINES: Final = {"lines_bf16": "lines", "planar_bf16": "planar"}
+"""Forms that round the lines they copy, and those that do the same in float32."""
 MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
 """How kernels/conv.hpp finds the rows of the product, by form."""
 
 
-def forms(sizes: ConvSizes, *, planes: bool, precision: str) -> list[str]:
+def forms(sizes: ConvSizes, *, planes: bool, precision: str, tiled: bool = False) -> list[str]:
     """The forms of a convolution without those by tiles and with merged groups. `planes`: the image
-    lies as planes; `precision`: what products with constant filters may compute in.
+    lies as planes; `precision`: what products with constant filters may compute in; `tiled`: tile
+    registers multiply what is rounded.
     """
     static = isinstance(sizes.channels, int)
     few = static and sizes.channels < FEW and sizes.groups == 1 and sizes.dilation_width == 1
+    rounded = precision == "bf16" and not tiled
     fits = {
         "planar": few and planes,
         "lines": few and sizes.kernel_width != 1,
+        "planar_bf16": few and planes and rounded,
+        "lines_bf16": few and sizes.kernel_width != 1 and rounded,
         "taps": True,
         "taps_bf16": precision == "bf16",
         "taps_bf16x2": precision == "bf16x2" and splits(sizes),
@@ -328,6 +334,13 @@ def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
         0.0 if in_place else numbers * s.groups,
         *rest,
     )
+
+
+@counts("conv", *AS_LINES)
+def _rounded_lines(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    """Windows that are read in place, two numbers at a time."""
+    fma, *rest = _window_products(sizes, machine, threads)
+    return (fma / 2, *rest)
 
 
 @counts("conv", "taps_bf16x2")

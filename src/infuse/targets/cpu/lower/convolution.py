@@ -20,7 +20,9 @@ from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
+from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import (
+    AS_LINES,
     MODES,
     ConvSizes,
     forms,
@@ -256,7 +258,7 @@ def _windows(
     rounded = low.storage.tensor(operand(node)).dtype == dtypes.bfloat16
     names = ["taps_bf16"] if rounded else _forms(low, node, sizes)
     form = low.choose("conv", sizes, *names, packed=_packed_weights(low, node, sizes, names))
-    planar = form == "planar"
+    planar = form.startswith("planar")
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
     groups = sizes.groups
@@ -265,10 +267,10 @@ def _windows(
     if form.startswith("winograd"):
         call_winograd(low, node, f, form, sizes, tensor, store)
         return
-    mark = {"planar": "as_planar", "taps": "as_taps"}.get(form)
+    mark = "as_planar" if planar else "as_taps" if form == "taps" else None
     whole = groups == 1 and sizes.dilation_width == 1
     weights = filters_of_form(low, node, groups, whole, form)
-    kernel = "conv" + kernel_suffix(weights, form)
+    kernel = ("conv_lines" if form in AS_LINES else "conv") + kernel_suffix(weights, form)
     f.include(f"{kernel}.hpp")
     marked = sizes if mark is None else Invocation(mark, (sizes,))
     f.scratch(f"{kernel}_scratch", f"{kernel}.hpp", marked)
@@ -287,7 +289,9 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     x, is_constant = operand(node), operand(node, 1).is_const
     tensor = low.storage.tensor(x)
     planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
-    names = forms(sizes, planes=planes, precision=low.precision if is_constant else "fp32")
+    precision = low.precision if is_constant else "fp32"
+    tiled = DotType.BF16 in low.machine.tiled
+    names = forms(sizes, planes=planes, precision=precision, tiled=tiled)
     if is_constant:
         names += tile_forms(sizes, low.precision)
     if is_constant and sizes.groups > 1:
