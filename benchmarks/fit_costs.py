@@ -2,7 +2,7 @@
 says how good it is.
 
 `python -m benchmarks.fit_costs [--seed N] [--threads N …] [--families NAME …]
-[--kinds TARGET/PRECISION …] [--json FILE] [--dry]`
+[--kinds TARGET/PRECISION …] [--other BYTES] [--json FILE] [--dry]`
 
 Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on
 random ones, for vectors of each width that this processor has and for one and all threads. Weights
@@ -76,9 +76,15 @@ KINDS = ("native/fp32", "native/bf16", "native/bf16x2", "x86-64-v3/fp32", "x86-6
 
 
 def measured(
-    seed: int, threads: Sequence[int], chosen: Sequence[str], kinds: Sequence[str] = KINDS
+    seed: int,
+    threads: Sequence[int],
+    chosen: Sequence[str],
+    kinds: Sequence[str] = KINDS,
+    other_bytes: int = OTHER_BYTES,
 ) -> list[Sample]:
-    """Times of all cases of the chosen families, for those kinds that this machine has."""
+    """Times of all cases of the chosen families, for those kinds that this machine has. Between two
+    calls, `other_bytes` of other memory are read.
+    """
     found = []
     for kind in kinds:
         name, precision = kind.split("/")
@@ -89,12 +95,17 @@ def measured(
             continue
         if target.features <= cpu_features():
             for count in threads:
-                found += _measured(target, precision, count, seed, chosen)
+                found += _measured(target, precision, count, seed, chosen, other_bytes)
     return found
 
 
 def _measured(
-    target: Target, precision: str, threads: int, seed: int, chosen: Sequence[str]
+    target: Target,
+    precision: str,
+    threads: int,
+    seed: int,
+    chosen: Sequence[str],
+    other_bytes: int,
 ) -> Iterator[Sample]:
     graph = graph_of(
         random.Random(seed), precision, flops=4e8 if target.machine.lanes == 16 else 1.5e8
@@ -111,7 +122,7 @@ def _measured(
     trials = tuning.trials(lowered, plain, wanted)
     keys = {str(trial.choice.key): trial.choice.key for trial in trials}
     for text, times in tuning.measure(
-        trials, target, threads, OTHER_BYTES, seconds=SECONDS, rounds=ROUNDS
+        trials, target, threads, other_bytes, seconds=SECONDS, rounds=ROUNDS
     ).items():
         yield Sample(keys[text].family, keys[text].sizes, plain.machine, threads, times)
 
@@ -246,11 +257,18 @@ def main() -> None:
     )
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="of code")
     parser.add_argument(
+        "--other",
+        type=int,
+        default=OTHER_BYTES,
+        metavar="BYTES",
+        help="of other memory, read between two calls; few leave operands in the caches",
+    )
+    parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the quality of the fit there"
     )
     parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
     given = parser.parse_args()
-    samples = measured(given.seed, given.threads, given.families, given.kinds)
+    samples = measured(given.seed, given.threads, given.families, given.kinds, given.other)
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)
