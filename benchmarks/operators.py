@@ -70,10 +70,12 @@ def turns(runs: list[Run], seconds: float) -> list[float]:
     return best
 
 
-def engines(case: Case) -> tuple[Run, Run, int]:
-    """One call in Infuse, one in ONNX Runtime, and the host steps of the first."""
+def engines(case: Case, compiled: str = "wait") -> tuple[Run, Run, int]:
+    """One call in Infuse, one in ONNX Runtime, and the host steps of the first; `compiled` is the
+    option `compile` of the session.
+    """
     model = case.model.SerializeToString()
-    ours = InferenceSession(model, SessionOptions(intra_op_num_threads=1))
+    ours = InferenceSession(model, SessionOptions(intra_op_num_threads=1, compile=compiled))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     peer = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -88,9 +90,11 @@ def engines(case: Case) -> tuple[Run, Run, int]:
     return run_ours, run_peer, len(getattr(ours, "host_steps", ()))
 
 
-def measure(family: str, case: Case, seconds: float, close: float = CLOSE) -> Figure:
+def measure(
+    family: str, case: Case, seconds: float, close: float = CLOSE, compiled: str = "wait"
+) -> Figure:
     """The figure of one case; AssertionError when the results differ by more than `close`."""
-    ours, peer, hosts = engines(case)
+    ours, peer, hosts = engines(case, compiled)
     error = difference(ours(), peer())
     assert error <= close, f"{case.operator} {case.label}: the results are {error:.1e} apart"
     mine, its = turns([ours, peer], seconds)
