@@ -9,6 +9,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.lowering.choice import usual
 from infuse.lowering.groups import Group
+from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import natural
@@ -18,16 +19,18 @@ from infuse.targets.cpu.families.convolution import ConvSizes
 
 
 def lies_as_planes(low: Lowering, node: Node, group: Group) -> bool:
-    """Whether the image, and all that is fused with the convolution, lies as planes, and so has to
-    lie the only result.
+    """Whether the image, and all that is fused with the convolution, lies as planes or is repeated
+    over them, and so has to lie the only result.
     """
     x, rank = operand(node), operand(node).rank
+    space = IterationSpace(node.output.shape, natural(rank), rank - 2)
     homes = low.storage.homes.outputs.get(group.result, ())
     return (
         len(group.results) == 1
         and _is_planes(low, x)
         and any(home.is_dense(natural(rank)) for home in homes)
         and all(v.rank < rank or v.is_const or _is_planes(low, v) for v in group.operands())
+        and all(space.column_stride(low.storage.tensor(v)) in (0, 1) for v in group.operands())
     )
 
 
