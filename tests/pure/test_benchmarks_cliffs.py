@@ -3,8 +3,9 @@
 import pytest
 
 import infuse
+from benchmarks.chain_cases import CHAINS
 from benchmarks.cliff_cases import GROUPS
-from benchmarks.cliffs import FLOOR, counts
+from benchmarks.cliffs import FLOOR, cases, counts
 from benchmarks.operators import Figure
 
 
@@ -23,6 +24,17 @@ def test_cases_of_a_group_are_models_of_one_operator(group: str) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert sum(len(list(group())) for group in GROUPS.values()) >= 600
+
+
+def test_chains_double_them() -> None:
+    singles = sum(len(list(group())) for group in GROUPS.values())
+    assert singles + sum(len(list(group())) for group in CHAINS.values()) >= 2400
+
+
+def test_a_sample_is_the_beginning_of_one_order() -> None:
+    labels = [[c.label for _, c in cases(["gather"], 0, count)] for count in (3, 9)]
+    assert labels[0] == labels[1][:3]
+    assert labels[1] != [c.label for _, c in cases(["gather"], 1, 9)]
 
 
 def test_calls_that_only_show_what_python_costs_do_not_count() -> None:
