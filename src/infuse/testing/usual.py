@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from infuse.ir.graph import Graph
 from infuse.testing.blocks import block_graphs
 from infuse.testing.encoders import encoder_graphs
+from infuse.testing.ends import end_graphs
 from infuse.testing.networks import convolutional_graphs
 
 
 def usual_graphs() -> Iterator[Graph]:
-    """Blocks and networks."""
+    """Blocks, operators at the ends of graphs, and networks."""
     yield from block_graphs()
+    yield from end_graphs()
     yield from network_graphs()
 
 
