@@ -49,8 +49,7 @@ def _scaled(b: Block, x: Value) -> Value:
 
 
 def _other(b: Block, x: Value) -> Value:
-    assert x.type.shape is not None
-    return b.graph.add_input(f"y{len(b.graph)}", TensorType(dtypes.float32, x.type.shape))
+    return b.graph.add_input(f"y{len(b.graph)}", TensorType(dtypes.float32, x.shape))
 
 
 def _gram(b: Block, x: Value) -> Value:
