@@ -2,6 +2,7 @@
 them.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_o
 from tests.native.builder import Builder
 from tests.native.choice_graphs import GRAPHS, REPEATS, conv, repeat
 from tests.native.kernel_tools import has_target, seldom, targets
-from tests.support.emulation import NEWEST, resolve
+from tests.support.emulation import NARROW_DOTS, NEWEST, resolve
 
 __all__ = ["answers"]
 NATIVE = Target.resolve("native")
@@ -58,6 +59,7 @@ def settings() -> list[Any]:
             for name in seldom(NEWEST)
             for precision in ("bf16", "bf16x2")
         ),
+        *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NARROW_DOTS)),
     ]
 
 
@@ -82,7 +84,7 @@ def test_every_candidate_computes_what_onnxruntime_does(
     layers = [choice for choice in made if times[str(choice.key)] >= REPEATS]
     tried = {(str(choice.key), choice.chosen) for choice in layers}
     assert tried == {(str(choice.key), name) for choice in layers for name in choice.key.names}
-    assert layers or precision == "fp32"
+    assert layers or precision == "fp32" or not resolved.machine.tiled
     options = CompileOptions(target, threads, precision)
     with CompiledModel.load(Compilation(graph, options).build(generated), threads) as model:
         agree(model.run(feeds_of(graph)), answers(graph), precision)
@@ -139,11 +141,12 @@ def test_no_candidate_loses_a_nan_and_few_spread_it() -> None:
 
 
 def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
+    settings = [(resolve(NEWEST) if ROUNDED else NATIVE, precision) for precision in PRECISIONS]
+    settings += [(resolve(NARROW_DOTS), "bf16")] * ROUNDED
     found = set()
-    for make in GRAPHS:
-        for precision in PRECISIONS:
-            program, _ = generate(make(), resolve(NEWEST) if ROUNDED else NATIVE, 1, precision)
-            found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
+    for make, (target, precision) in itertools.product(GRAPHS, settings):
+        program, _ = generate(make(), target, 1, precision)
+        found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
     chosen = [family for family in work.families() if family not in ("planes", "turned")]
     known = {(family, name) for family in chosen for name in work.candidates(family)}
     if not ROUNDED:

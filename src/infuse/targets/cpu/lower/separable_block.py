@@ -18,6 +18,7 @@ from infuse.lowering.partition import CHEAP
 from infuse.lowering.producers import Producers
 from infuse.lowering.tensors import channels_last
 from infuse.lowering.writer import FunctionWriter
+from infuse.targets import DotType
 from infuse.targets.cpu.families.depthwise import ChainSizes
 from infuse.targets.cpu.families.gemm import GemmSizes
 from infuse.targets.cpu.lower.convolution import (
@@ -185,15 +186,18 @@ _PRODUCTS: Final = {"bf16": "PairProducts", "bf16x2": "SplitProducts"}
 
 
 def _product_form(low: Lowering, groups: list[Group]) -> str:
-    """What the 1 x 1 convolutions of a chain make of their operands, all the same: not float32
-    where one of them gains by that, since rows that lie in the cache cost little to round.
+    """What the 1 x 1 convolutions of a chain make of their operands, all the same. Without tile
+    registers it is not float32 where one of them gains by that, since rows that lie in the cache
+    cost little to round.
     """
     points = [_anchor(g) for g in groups if not _is_depthwise(low, _anchor(g))]
     expands = points[0] is _anchor(groups[0])
     if expands and low.storage.tensor(operand(points[0])).dtype == dtypes.bfloat16:
         return "bf16"
     forms = {product_form(low, _point_sizes(node)) for node in points}
-    return forms.pop() if len(forms) == 1 else low.precision
+    if len(forms) == 1:
+        return forms.pop()
+    return "fp32" if DotType.BF16 in low.machine.tiled else low.precision
 
 
 def _no_filters(form: str) -> str:
