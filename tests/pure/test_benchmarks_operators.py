@@ -31,7 +31,7 @@ def test_turns_alternate_and_the_fastest_counts() -> None:
 def test_wrong_results_have_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, peer = ({"y": np.float32([1, x])} for x in (2, 3))
     monkeypatch.setattr(
-        "benchmarks.operators.engines", lambda case: (lambda: ours, lambda: peer, 0)
+        "benchmarks.operators.engines", lambda case, compiled: (lambda: ours, lambda: peer, 0)
     )
     case: Case = next(GROUPS["CumSum"]())
     with pytest.raises(AssertionError, match="apart"):

@@ -1,5 +1,6 @@
 """The graphs of which the functions of a library of prebuilt kernels come."""
 
+import itertools
 import re
 import sys
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from infuse.targets.cpu.closed.program import closed_program, usual_functions
 from infuse.testing import corpus
 from infuse.testing.blocks import block_graphs
 from infuse.testing.corpus import operator_graphs
+from infuse.testing.ends import end_graphs
 from infuse.testing.usual import network_graphs
 from tests.support.generators.networks import random_network
 
@@ -58,6 +60,12 @@ def test_whole_networks_are_lowered_and_have_code_of_their_own() -> None:
         assert len(program.steps) < len(graphs[name])
         assert usual_functions(program)
         assert labels & {"Mul + Conv + Add", "MatMul + Add + Gelu"}
+
+
+def test_operators_at_the_ends_of_graphs_are_native() -> None:
+    graphs = list(itertools.islice(end_graphs(), 0, None, 23))
+    assert len({graph.name for graph in graphs}) == len(graphs) > 20
+    assert all(generate(graph, TARGET, 2)[0].steps for graph in graphs)
 
 
 @pytest.mark.full
