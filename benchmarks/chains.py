@@ -94,12 +94,12 @@ def chained(
     producers: Mapping[str, Producer],
     views: Mapping[str, View],
     consumers: Mapping[str, View],
-    wanted: tuple[str, str, str],
+    names: tuple[str, str, str],
     shape: tuple[int, ...],
 ) -> Case | None:
     """The case of a producer, a view and a consumer by name; None where they do not suit."""
     chain = Chain()
-    producer, view, consumer = wanted
+    producer, view, consumer = names
     value = producers[producer](chain, shape)
     moved = views[view](chain, value)
     if moved is None:

@@ -13,19 +13,18 @@ count: they show what a call from Python costs.
 """
 
 import argparse
-import itertools
 import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import operators
+from benchmarks import operators, terminal
 from benchmarks.chain_cases import CHAINS
 from benchmarks.cliff_cases import GROUPS as SINGLE
 from benchmarks.operator_cases import Case
@@ -43,9 +42,9 @@ TIERS = {"compiled": "wait", "prebuilt": "never"}
 
 def cases(groups: Sequence[str], seed: int, sample: int | None = None) -> list[tuple[str, Case]]:
     """Cases with their groups in a random order, at most `sample` of them."""
-    found = [(name, case) for name in groups for case in GROUPS[name]()]
-    random.Random(seed).shuffle(found)
-    return found[:sample]
+    every = [(name, case) for name in groups for case in GROUPS[name]()]
+    random.Random(seed).shuffle(every)
+    return every[:sample]
 
 
 def measure(group: str, case: Case, seconds: float, below: float, tier: str) -> Figure | str:
@@ -87,24 +86,16 @@ def show(figures: list[Figure], below: float) -> dict[str, float]:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(description=__doc__)
-    made.add_argument("--only", help=f"groups, separated by commas: {', '.join(GROUPS)}")
-    made.add_argument("--sample", type=int, help="measure so many cases (default: all)")
-    made.add_argument("--seed", type=int, default=0, help="of the order of cases")
-    made.add_argument("--tier", choices=TIERS, default="compiled", help="what runs the models")
-    made.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiling processes")
-    made.add_argument("--seconds", type=float, default=0.05, help="of each engine on each case")
-    made.add_argument("--below", type=float, default=0.8, help="speedups that are printed")
-    made.add_argument("--json", type=Path, help="write the figures here")
-    return made
-
-
-def progressing(chosen: list[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:
-    """The cases; each hundredth is told on stderr."""
-    for number, entry in zip(itertools.count(1), chosen):
-        yield entry
-        if not number % 100:
-            print(f"{number} of {len(chosen)}", file=sys.stderr, flush=True)
+    commands = argparse.ArgumentParser(description=__doc__)
+    commands.add_argument("--only", help=f"groups, separated by commas: {', '.join(GROUPS)}")
+    commands.add_argument("--sample", type=int, help="measure so many cases (default: all)")
+    commands.add_argument("--seed", type=int, default=0, help="of the order of cases")
+    commands.add_argument("--tier", choices=TIERS, default="compiled", help="what runs the models")
+    commands.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiling processes")
+    commands.add_argument("--seconds", type=float, default=0.05, help="of each engine on each case")
+    commands.add_argument("--below", type=float, default=0.8, help="speedups that are printed")
+    commands.add_argument("--json", type=Path, help="write the figures here")
+    return commands
 
 
 def main() -> None:
@@ -121,7 +112,7 @@ def main() -> None:
     ready = time.monotonic()
     results = [
         measure(group, case, options.seconds, options.below, options.tier)
-        for group, case in progressing(chosen)
+        for group, case in terminal.watched(chosen, lambda entry: entry[1].operator)
     ]
     wrong = [each for each in results if isinstance(each, str)]
     figures = [each for each in results if isinstance(each, Figure) and counts(each)]

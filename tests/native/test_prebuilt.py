@@ -39,13 +39,15 @@ pytestmark = [
 ]
 
 
-def functions_of(graphs: Iterable[Graph]) -> ClosedFunctions:
-    """The closed functions of all native stages of these graphs."""
+def functions_of(graphs: Iterable[Graph], *, usual: bool = False) -> ClosedFunctions:
+    """The closed functions of all native stages of these graphs; `usual` as `ClosedFunctions.add`
+    has it.
+    """
     functions = emitter_of(Target.resolve().machine).closed()
     for graph in graphs:
         for part in Compilation(graph, CompileOptions(threads=2)).stages().parts:
             if isinstance(part, tuple):
-                functions.add(*part)
+                functions.add(*part, usual=usual)
     return functions
 
 

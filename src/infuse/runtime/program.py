@@ -205,6 +205,7 @@ def _own_table(path: Path, prebuilt: Prebuilt) -> tuple[int, int]:
     """
     functions, facts, handle = _loaded(path, _OWN)
     if facts != prebuilt.facts:
+        _ctypes.dlclose(handle)
         raise CompiledModelError(
             "the functions were compiled for other kernels than the program",
             where=str(path),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from infuse import dtypes
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
 from infuse.testing.blocks import Block, Build
+from infuse.testing.networks import unary
 
 _SHAPES: Final = ((1, 32, 28, 28), (2, 24, 20, 20), (1, 1, 48, 64))
 """Of images: channels that fill vectors and that do not, and one channel."""
@@ -93,10 +95,7 @@ _IMAGES: Final[Mapping[str, Build]] = {
 }
 _FUNCTIONS: Final[Mapping[str, Build]] = {
     "none": lambda b, x: x,
-    **{
-        kind: lambda b, x, kind=kind: b.add(kind, x)  # type: ignore[misc]
-        for kind in ("Relu", "Sigmoid")
-    },
+    **{kind: partial(unary, kind) for kind in ("Relu", "Sigmoid")},
     "row": lambda b, x: b.biased(x),
 }
 _MOVED: Final[Mapping[str, Build]] = {
@@ -112,6 +111,6 @@ def end_graphs() -> Iterator[Graph]:
             shapes, operators.items(), _FUNCTIONS.items(), _MOVED.items()
         ):
             block = Block(f"{name}, {after}, {how}", shape)
-            made = moved(block, function(block, operator(block, block.input)))
-            if made is not block.input:
-                yield infuse.optimize(block.end(made))
+            result = moved(block, function(block, operator(block, block.input)))
+            if result is not block.input:
+                yield infuse.optimize(block.end(result))
