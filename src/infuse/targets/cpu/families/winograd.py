@@ -68,6 +68,8 @@ _LEAST: Final = 16
 """Channels below which tiles are not worth their transforms."""
 
 
+_PRODUCT: Final = 1 << 17
+"""Multiplications of a product of filters: OpenBLAS divides those of twice as many."""
 _LINE: Final = re.compile(r"Line<(\d+), (\d+)(?:, (\d+))?>")
 
 
@@ -220,12 +222,25 @@ def winograd_weights(
         window = np.zeros((*weights.shape[2:], channels, width))
         part = weights[first : first + width]
         window[..., : len(part)] = part.transpose(2, 3, 1, 0)
-        turned = [
-            (matrix @ window[taps].reshape(matrix.shape[1], -1)).reshape(*shape, channels, width)
-            for taps, matrix, shape in planes
-        ]
+        if len(planes) == 1 and not pairs:
+            _multiply(planes[0][1], window, panel)
+            continue
+        turned = [np.empty((*shape, channels, width)) for *_, shape in planes]
+        for (own, matrix, _), result in zip(planes, turned):
+            _multiply(matrix, window[own], result)
         panel[:] = _panel(turned, pair, lanes, pairs, kind, tiled)
     return packed
+
+
+def _multiply(matrix: NDArray[Any], window: NDArray[Any], result: NDArray[Any]) -> None:
+    """Write matrix @ window, of float64, to `result`, in products that stay in the cache and that
+    BLAS does not divide among threads, which costs more than they do.
+    """
+    numbers, results = window.reshape(matrix.shape[1], -1), result.reshape(len(matrix), -1)
+    columns = max(_PRODUCT // matrix.size, 1)
+    for start in range(0, numbers.shape[1], columns):
+        part = slice(start, start + columns)
+        results[:, part] = matrix @ numbers[:, part]
 
 
 def _panel(
@@ -237,8 +252,6 @@ def _panel(
     tiled: bool,
 ) -> NDArray[Any]:
     """The transformed weights [point, point, channel, column] of all planes, point by point."""
-    if len(turned) == 1 and not pairs:
-        return turned[0].astype(kind).reshape(-1)
     pack = partial(pack_gemm_bf16, tiled=tiled) if pairs else partial(pack_gemm_b, kind=kind)
     packed = []
     for i, j in np.ndindex(pair[0].points, pair[1].points):
