@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from infuse.onnxruntime import InferenceSession, OrtValue, SessionOptions, reuse
 from infuse.ops.core import base
 from infuse.passes.registry import register, unregister
 from infuse.rewrite import Rule
+from infuse.runtime import checked
 from infuse.runtime.extensions import is_extended
 from tests.caches import new_cache
 from tests.native.session_models import ADDER, FEED, W, X, Y, adder, pair_of_tensors, scaled
@@ -53,6 +56,64 @@ def test_a_model_is_compiled_once(compiled: list[Any], is_file: bool, tmp_path: 
     assert first.get_modelmeta() == second.get_modelmeta()
     (tmp_path / "other.onnx").write_bytes(ADDER)
     InferenceSession(tmp_path / "other.onnx")
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("is_hashed_before", [True, False])
+def test_a_file_that_is_replaced_meanwhile_is_not_recorded(
+    compiled: list[Any], is_hashed_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked, "_RACY_SECONDS", -1.0)
+    path, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
+    path.write_bytes(scaled().SerializeToString())
+    other.write_bytes(path.read_bytes().replace(W.tobytes(), (3 * W).tobytes()))
+    is_replaced, is_hashed, digest = Event(), Event(), reuse._digest
+
+    def digest_in_turn(source: str | bytes) -> str:
+        if not is_hashed_before:
+            is_replaced.wait()
+        result = digest(source)
+        is_hashed.set()
+        return result
+
+    def replace(graph: Any, options: infuse.CompileOptions) -> Any:
+        model = compile(graph, options)
+        if is_hashed_before:
+            is_hashed.wait()
+        other.replace(path)
+        is_replaced.set()
+        return model
+
+    compile = infuse.api.compile
+    with monkeypatch.context() as patch:
+        patch.setattr(reuse, "_digest", digest_in_turn)
+        patch.setattr(infuse.api, "compile", replace)
+        before = InferenceSession(path)
+    assert not (tmp_path / "cache" / "sessions").exists()
+    after = [InferenceSession(path) for _ in range(2)]
+    for session, factor in zip((before, *after), (1, 3, 3)):
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * W * factor)
+    assert len(compiled) == 2
+
+
+def test_a_file_that_gets_new_times_meanwhile_is_recorded(
+    compiled: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked, "_RACY_SECONDS", -1.0)
+    (tmp_path / "model.onnx").write_bytes(ADDER)
+    compile = infuse.api.compile
+
+    def touch(graph: Any, options: infuse.CompileOptions) -> Any:
+        model = compile(graph, options)
+        while not checked._seen:  # the file is hashed first
+            time.sleep(0.001)
+        (tmp_path / "model.onnx").touch()
+        return model
+
+    monkeypatch.setattr(checked, "_seen", {})
+    monkeypatch.setattr(infuse.api, "compile", touch)
+    for _ in range(2):
+        InferenceSession(tmp_path / "model.onnx")
     assert len(compiled) == 1
 
 

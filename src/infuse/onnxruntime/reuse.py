@@ -8,7 +8,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from infuse.errors import InfuseError, ModelFileError
@@ -19,7 +21,7 @@ from infuse.onnxruntime.options import (
 )
 from infuse.options import PRECISIONS
 from infuse.runtime.build_keys import key_of
-from infuse.runtime.checked import sha256_of
+from infuse.runtime.checked import settled_identity, sha256_of
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.extensions import is_extended
 from infuse.runtime.interface import COMPILED, PREBUILT, Model
@@ -44,29 +46,50 @@ class Reuse:
         self, source: Any, options: SessionOptions, precision: str, threads: int | None
     ) -> None:
         self._records = Records(cache_root() / "sessions", _MOST)
-        self._source, self._content = source, ""
+        self._source = source
         self._compile = compile_fields(options)["compile"]
-        self._keys: dict[str, str] = {}
-        if _is_plain(source, options, precision) and not is_extended():
-            settings = {
-                "level": int(options.graph_optimization_level),
-                "threads": threads or available_cpus(),
-                "precision": precision,
-                "sizes": options._sizes,
-                "denoted": options._denoted_sizes,
-            }
-            self._content = _digest(source)
-            self._keys = {tier: key_of(self._content, tier, settings) for tier in _TIERS}
+        self._settings: dict[str, Any] | None = None
+        if not _is_plain(source, options, precision) or is_extended():
+            return
+        self._settings = {
+            "level": int(options.graph_optimization_level),
+            "threads": threads or available_cpus(),
+            "precision": precision,
+            "sizes": dict(options._sizes),
+            "denoted": dict(options._denoted_sizes),
+        }
+        is_file = isinstance(source, str)
+        self._size = Path(source).stat().st_size if is_file else len(source)
+        self._identity = settled_identity(Path(source)) if is_file else None
+        self._hashing = _Hashing(source, self._identity)
+        if self._records.has_any(self._prefix) or (is_file and self._identity is None):
+            self._hashing.result()
+
+    @property
+    def _prefix(self) -> str:
+        """What the names of records of models of this size begin with."""
+        return f"{self._size:x}-"
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The records' names, by tier; none where nothing is recorded."""
+        if self._settings is None:
+            return {}
+        content = self._hashing.result()
+        keys = {tier: content and key_of(content, tier, self._settings) for tier in _TIERS}
+        return {tier: self._prefix + key for tier, key in keys.items() if key}
 
     def load(self) -> CompiledModel | None:
         """The model that was compiled before, or, where it need not be, the one of prebuilt
         kernels; None where there is none, or its files changed.
         """
+        if self._settings is None or not self._records.has_any(self._prefix):
+            return None
         tiers = [COMPILED] * (self._compile != "never") + [PREBUILT] * (self._compile != "wait")
         return next(filter(None, map(self._load, tiers)), None)
 
     def _load(self, tier: str) -> CompiledModel | None:
-        record = self._records.read(self._keys[tier]) if self._keys else None
+        record = self._records.read(self._names[tier]) if self._names else None
         try:
             if record is None or not self._is_same(record["files"]):
                 return None
@@ -87,7 +110,11 @@ class Reuse:
         return Path(self._source).parent / name
 
     def _has_changed(self) -> bool:
-        return isinstance(self._source, str) and _digest(self._source) != self._content
+        if self._settings is None or not isinstance(self._source, str):
+            return False
+        if self._identity is not None and self._identity == settled_identity(Path(self._source)):
+            return False
+        return _digest(self._source) != self._hashing.result()
 
     def require_unchanged(self) -> None:
         """ModelFileError where the file is another than when the session began."""
@@ -105,14 +132,42 @@ class Reuse:
         if isinstance(model, SwappingModel):
             model.when_swapped(self.keep)
             model = model.current
-        if not self._keys or not isinstance(model, CompiledModel):
+        if not isinstance(model, CompiledModel) or not self._names:
             return
         if any(spec.optional for spec in model.inputs) or self._has_changed():
             return
         names = _external_names(self._source) if isinstance(self._source, str) else []
         files = {name: _digest(str(self._beside(name))) for name in names}
         record = {"folder": str(model.folder), "threads": model.threads, "files": files}
-        self._records.write(self._keys[model.tier], record)
+        self._records.write(self._names[model.tier], record)
+
+
+class _Hashing:
+    """The SHA-256 of a model, computed by a thread beside what reads it; nothing where the file has
+    not the identity that it had before (None: any).
+    """
+
+    def __init__(self, source: str | bytes, identity: list[int] | None) -> None:
+        self._source, self._identity, self._digest = source, identity, ""
+        self._error: OSError | None = None
+        self._thread = Thread(target=self._hash, name="infuse-hashing")
+        self._thread.start()
+
+    def _hash(self) -> None:
+        try:
+            digest = _digest(self._source)
+        except OSError as error:
+            self._error = error
+            return
+        if self._identity is None or self._identity == settled_identity(Path(str(self._source))):
+            self._digest = digest
+
+    def result(self) -> str:
+        """The digest; OSError where the file cannot be read."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._digest
 
 
 def _external_names(path: str) -> list[str]:

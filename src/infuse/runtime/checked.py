@@ -19,6 +19,8 @@ from infuse.runtime.places import cache_root
 from infuse.runtime.records import Records
 
 _MOST: Final = 4096  # records, of some 200 bytes
+_CHUNK: Final = 1 << 23
+"""Bytes that are hashed without the interpreter's lock, which is waited for after each."""
 _RACY_SECONDS: Final = (
     2.0  # a file that changed within this of being read may change again with the same times
 )
@@ -36,21 +38,33 @@ def has_content(path: Path, sha256: str, *, again: bool = False) -> bool:
 def sha256_of(path: Path, *, again: bool = False) -> str:
     """The SHA-256 of a file; OSError when it cannot be read. `again`: read it in any case."""
     place = os.path.realpath(path)
-    with Path(place).open("rb") as file:
+    with Path(place).open("rb", buffering=0) as file:
         identity = _identity(os.fstat(file.fileno()))
         seen = None if again else _seen.get(place) or _recalled(place)
         if seen is not None and seen[1] == identity:
             _seen[place] = seen
             return seen[0]
         hashed = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            hashed.update(chunk)
+        chunk = memoryview(bytearray(min(identity[2], _CHUNK) + 1))
+        while count := file.readinto(chunk):
+            hashed.update(chunk[:count])
         after = os.fstat(file.fileno())
     sha256 = hashed.hexdigest()
-    if _identity(after) == identity and time.time() - after.st_ctime > _RACY_SECONDS:
+    if _identity(after) == identity and _is_settled(after):
         _seen[place] = sha256, identity
         _record(place, sha256, identity)
     return sha256
+
+
+def settled_identity(path: Path) -> list[int] | None:
+    """What stays as it is while a file has the same content; None for a file that changed so lately
+    that it may change again without that, and for none. No content is read.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _identity(status) if _is_settled(status) else None
 
 
 def note_written(path: Path, sha256: str) -> None:
@@ -60,6 +74,10 @@ def note_written(path: Path, sha256: str) -> None:
     place = os.path.realpath(path)
     with suppress(OSError):  # the file is read where it is opened, and fails there
         _seen[place] = sha256, _identity(Path(place).stat())
+
+
+def _is_settled(status: os.stat_result) -> bool:
+    return time.time() - status.st_ctime > _RACY_SECONDS
 
 
 def _identity(status: os.stat_result) -> list[int]:

@@ -31,6 +31,13 @@ class Records:
         except (OSError, ValueError, RecursionError):
             return None
 
+    def has_any(self, prefix: str) -> bool:
+        """Whether there is a record whose name begins so."""
+        try:
+            return any(path.name.startswith(prefix) for path in self._folder.iterdir())
+        except OSError:
+            return False
+
     def write(self, name: str, content: Any) -> None:
         """Put a record in, in place of an older one of its name."""
         with suppress(OSError):  # without a record, what it tells is made again
