@@ -76,9 +76,12 @@ class Sample(Immutable):
 
 Rows = Callable[[type["Op"]], tuple[Sample, ...]]
 Samples = Rows | Sequence[Sample | Rows]
+# Methods that the decorator writes for each class would be most of the time of an import.
+_AS_ATTRIBUTES: Final = dataclasses.dataclass(init=False, repr=False, eq=False)
 
 
 @dataclass_transform(frozen_default=True)
+@_AS_ATTRIBUTES
 class Op:
     """An operator with its attributes.
 
@@ -148,12 +151,13 @@ class Op:
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # Methods that the decorator writes for each class would be most of the time of an import.
-        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-        cls._names = tuple(f.name for f in fields)
-        cls._attributes = frozenset(cls._names)
-        cls._required = frozenset(f.name for f in fields if f.default is dataclasses.MISSING)
+        inherited = {base._names for base in cls.__bases__ if issubclass(base, Op)}
+        if "__annotations__" in cls.__dict__ or len(inherited) > 1:
+            _AS_ATTRIBUTES(cls)
+            fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+            cls._names = tuple(f.name for f in fields)
+            cls._attributes = frozenset(cls._names)
+            cls._required = frozenset(f.name for f in fields if f.default is dataclasses.MISSING)
         if "eval" in cls.__dict__:
             cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
         cls.traits = cls.__dict__.get("traits", Trait.NONE)
