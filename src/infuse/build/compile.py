@@ -38,6 +38,7 @@ from infuse.lowering.precisions import LayerPrecisions
 from infuse.lowering.program import Program, all_sizes
 from infuse.lowering.tensors import is_native_type
 from infuse.lowering.weight_budget import budgeted, most_bytes
+from infuse.lowering.weights import hashed_once
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
@@ -189,6 +190,7 @@ class Compilation:
         return replace(flat, layers=LayerPrecisions.of(precisions)), report
 
     @uncollected()
+    @hashed_once()
     def stages(self) -> Stages:
         """The stages of the graph: the interpreter gets the nodes that have no native code.
 

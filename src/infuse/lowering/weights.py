@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -19,6 +20,8 @@ from infuse.mapped import give_back
 from infuse.runtime.cpus import cpu_limit
 
 Array = npt.NDArray[Any]
+Digests = dict[int, tuple[Array, bytes]]
+"""Hashes of arrays, by the identity of what they hold."""
 Entries = Iterable[tuple[int, Array]]
 """Offsets in the weights file, ascending multiples of `ALIGNMENT`, and what stands there; read
 only when compiling.
@@ -28,6 +31,19 @@ ALIGNMENT: Final = 64
 _CHUNK: Final = 1 << 24
 _LARGE: Final = 1 << 20
 """Bytes of an array that a thread of its own hashes."""
+_digests: ContextVar[Digests | None] = ContextVar("digests", default=None)
+
+
+@contextmanager
+def hashed_once() -> Iterator[None]:
+    """Meanwhile weights hash an array once, of which no content may change, for all lowerings of a
+    graph.
+    """
+    token = _digests.set({})
+    try:
+        yield
+    finally:
+        _digests.reset(token)
 
 
 class Weights:
@@ -44,7 +60,8 @@ class Weights:
         """Tensors that stay in float32 though the precision is fp16, by name: why."""
         self._entries: list[tuple[int, Array, Callable[[Array], Array]]] = []
         self._known: dict[Any, Buffer] = {}
-        self._digests: dict[int, tuple[Array, bytes]] = {}
+        shared = _digests.get()
+        self._digests: Digests = {} if shared is None else shared
         self._hash = hashlib.blake2b()
 
     def add(self, source: Array, how: Any, size: int, make: Callable[[Array], Array]) -> Buffer:
@@ -60,7 +77,7 @@ class Weights:
 
     def hash(self, sources: Iterable[Array]) -> None:
         """Hash those of these arrays that are large side by side, before they are added."""
-        large = [source for source in sources if source.nbytes >= _LARGE]
+        large = [s for s in sources if s.nbytes >= _LARGE and id(s) not in self._digests]
         if not large:
             return
         with ThreadPoolExecutor(cpu_limit()) as pool:
