@@ -45,6 +45,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": (2, 3), "w": (3, 4), "c": (2, 4), "b": (4,)},
         "the constant varies over rows",
     ),
+    "FoldGemmFactors": (
+        {"x": (2, 3), "w": (3, 4), "b": (4,), "gemm": {"beta": 0.0}},
+        "the factor is zero",
+    ),
     "FuseGemmScale": (ops.gemm(M, np.ones((4, 2), np.float32)) / f32(1, 0), "it divides by zero"),
     "FuseGemmBatchNormalization": (
         {"x": (2, 3), "w": (3, 4), "b": (4,), **STATISTICS, "gemm": {"beta": 2.0}},

@@ -1,4 +1,6 @@
-"""Products whose operands or results are negated, transposed, or flattened after an affine step."""
+"""Products whose operands or results are scaled, negated, transposed, or flattened after an affine
+step.
+"""
 
 from __future__ import annotations
 
@@ -155,6 +157,45 @@ class FuseGemmFactor(Rule):
         return 1 / number(c) if root.kind == "Div" else number(c)
 
 
+class FoldGemmFactors(Rule):
+    """Gemm(x, w, b) with alpha and beta → Gemm(x, α · w, β · b), where those are constants"""
+
+    rows = ("G13", "G16")
+    rounding = "weights are scaled in place of results"
+    examples = tuple(
+        {"x": (3, 4), "w": (4, 5), "b": b, "gemm": {"alpha": alpha, "beta": beta}}
+        for b, alpha, beta in (((5,), 0.3, 3.0), ((3, 5), 1.5, -0.5), ((), 2.0, 3.0))
+    )
+
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
+        operands = [(ops.const(w), ops.const(ops.maybe(b))), (ops.const(w), b), (w, ops.const(b))]
+        return [ops.gemm(x, *each, name="gemm") for each in operands]
+
+    def when(self, w: Value, b: Value | None, gemm: Node) -> None:
+        require_float(w)
+        folded = self._folded(w, b, gemm)
+        require(bool(folded), "no factor meets a constant")
+        for constant, factor in folded.values():
+            require(0 < abs(factor) < np.inf, "the factor is zero, infinite or no number")
+            require_own(constant)
+            require_factors(w.dtype, constant, np.asarray(factor))
+
+    def build(self, x: Value, w: Value, b: Value | None, gemm: Node) -> Any:
+        folded = self._folded(w, b, gemm)
+        scaled = {name: rounded(wide(c) * f, c) for name, (c, f) in folded.items()}
+        operands = (x, scaled.get("alpha", w), *([] if b is None else [scaled.get("beta", b)]))
+        return Call("Gemm", operands, {**gemm.op.attributes(), **dict.fromkeys(folded, 1.0)})
+
+    def _folded(self, w: Value, b: Value | None, gemm: Node) -> dict[str, tuple[Value, float]]:
+        """What each attribute multiplies, where that is a constant, and the factor."""
+        met = {"alpha": w, "beta": b}
+        return {
+            name: (value, attribute(gemm, name))
+            for name, value in met.items()
+            if value is not None and value.is_const and attribute(gemm, name) != 1
+        }
+
+
 _ROWS = {"x": (2, 3, 2), "t": int64s(2, 6), "c": (3, 1), **STATISTICS}
 _CHANNELS = dict.fromkeys(STATISTICS, (3,))
 
@@ -282,5 +323,6 @@ RULES = (
     MatMulOfTranspose,
     TransposeOfProduct,
     FuseGemmFactor,
+    FoldGemmFactors,
     FuseFlattenedAffine,
 )
