@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from difflib import unified_diff
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
@@ -95,14 +96,17 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """`golden(name, text)`: text equals the file golden/NAME beside the test; --update-golden
-    writes it.
+    writes it. `golden(name, text, base)`: golden/NAME.diff is how text differs from the file BASE.
     """
     folder = request.path.parent / "golden"
 
-    def check(name: str, text: str) -> None:
-        path = folder / name
+    def check(name: str, text: str, base: str = "") -> None:
+        path = folder / (f"{name}.diff" if base else name)
+        if base:
+            before = (folder / base).read_text(encoding="utf-8").splitlines(keepends=True)
+            text = "".join(unified_diff(before, text.splitlines(keepends=True), base, name, n=0))
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -159,10 +163,11 @@ def own_processors() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_collected_objects() -> None:
-    """Collections of garbage leave out what lies in memory before the tests of a file: all tests,
-    and frameworks that earlier ones imported, which take a third of a second for each collection.
-    Compression asks for one after each model that it compiles.
+    """Collections of garbage are rare, and leave out what lies in memory before the tests of a
+    file: all tests, and frameworks that earlier ones imported, which take a third of a second for
+    each collection. Compression asks for one after each model that it compiles.
     """
+    gc.set_threshold(10_000)
     gc.collect()
     gc.freeze()
 

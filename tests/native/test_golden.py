@@ -16,35 +16,39 @@ from infuse.targets.cpu.emit.source import print_sources
 from tests.native import golden_models as models
 from tests.native.builder import Builder
 
-CASES: list[tuple[Callable[[], Graph], str, str]] = [
-    *((models.images, target, "fp32") for target in ("x86-64-v4", "x86-64-v3")),
-    (models.images, "x86-64-v3", "fp16"),
-    (models.attention, "aarch64", "fp32"),
-    (models.attention, "x86-64-v4+avx512_bf16", "bf16"),
-    *((models.quantized, target, "fp32") for target in ("x86-64-v3", "x86-64-v4+avx512_vnni")),
+CASES: list[tuple[Callable[[], Graph], str, str, str]] = [
+    (models.images, "x86-64-v3", "fp32", ""),
+    (models.images, "x86-64-v4", "fp32", "images-x86-64-v3-fp32"),
+    (models.images, "x86-64-v3", "fp16", "images-x86-64-v3-fp32"),
+    (models.attention, "aarch64", "fp32", ""),
+    (models.attention, "x86-64-v4+avx512_bf16", "bf16", "attention-aarch64-fp32"),
+    (models.quantized, "x86-64-v3", "fp32", ""),
+    (models.quantized, "x86-64-v4+avx512_vnni", "fp32", "quantized-x86-64-v3-fp32"),
     *(
-        (one, "x86-64-v3", "fp32")
+        (one, "x86-64-v3", "fp32", "")
         for one in (models.recurrent, models.dependent, models.control, models.elementwise)
     ),
 ]
+"""Models, targets, precisions, and the case that the text of another is written beside."""
 
 pytestmark = pytest.mark.row("R1")
 
 
 @pytest.mark.parametrize(
-    ("model", "target", "precision"),
+    ("model", "target", "precision", "base"),
     CASES,
-    ids=lambda value: value if isinstance(value, str) else value.__name__,
+    ids=["-".join((one.__name__, *names)) for one, *names, _ in CASES],
 )
 def test_generated_code(
-    golden: Callable[[str, str], None], model: Callable[[], Graph], target: str, precision: str
+    golden: Callable[..., None], model: Callable[[], Graph], target: str, precision: str, base: str
 ) -> None:
     with numbering(()):  # whatever was inferred before in this process
         graph = optimize(model(), "all")
     program, memory = generate(graph, Target.resolve(target), 2, precision)
     text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
     steps, _ = text.split("static inline void read_sizes")
-    golden(f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp", steps)
+    name = f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp"
+    golden(name, steps, base and f"{base}.cpp")
 
 
 def test_many_calls_are_functions_of_some() -> None:
