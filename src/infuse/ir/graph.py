@@ -16,6 +16,7 @@ from infuse.dtypes import DType
 from infuse.errors import GraphError
 from infuse.ir.expression import Expression
 from infuse.ir.html import table
+from infuse.ir.ordering import topological_order
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
@@ -383,7 +384,7 @@ class Graph:
         cycle.
         """
         if self._order is None:
-            self._order = topological_order(self)
+            self._order = execution_order(self)
         return list(self._order)
 
     @property
@@ -450,49 +451,27 @@ def captured(node: Node) -> Iterator[Value]:
             yield from graph.outputs
 
 
-def topological_order(graph: Graph) -> list[Node]:
-    """Nodes of `graph` in execution order, stable with respect to insertion; linear time."""
-    order: list[Node] = []
-    done: set[Node] = set()
-    for root in graph.unordered_nodes:
-        if root in done:
-            continue
-        above = _producers(graph, root)
-        if done.issuperset(above):
-            done.add(root)
-            order.append(root)
-            continue
-        stack, opened = [(root, iter(above))], {root}
-        while stack:
-            node, pending = stack[-1]
-            for producer in pending:
-                if producer in done:
-                    continue
-                if producer in opened:
-                    raise GraphError(
-                        f"the graph has a cycle through {producer.kind} node {producer.name!r}",
-                        where=graph.name,
-                        hint=(
-                            "a value depends on itself; the file is broken or a rewrite built it "
-                            "wrongly"
-                        ),
-                    )
-                opened.add(producer)
-                stack.append((producer, iter(_producers(graph, producer))))
-                break
-            else:
-                done.add(node)
-                order.append(node)
-                stack.pop()
-    return order
+def execution_order(graph: Graph) -> list[Node]:
+    """Nodes of `graph` in execution order, stable with respect to insertion; linear time.
 
+    GraphError on a cycle.
+    """
 
-def _producers(graph: Graph, node: Node) -> list[Node]:
-    """The nodes of `graph` whose values a node and its bodies read."""
-    producers = [v.producer for v in node.inputs if v is not None and v.producer is not None]
-    if node.subgraphs:
-        producers += [v.producer for v in captured(node) if v.producer is not None]
-    return [producer for producer in producers if producer.graph is graph]
+    def producers(node: Node) -> list[Node]:
+        """The nodes of `graph` whose values a node and its bodies read."""
+        above = [v.producer for v in node.inputs if v is not None and v.producer is not None]
+        if node.subgraphs:
+            above += [v.producer for v in captured(node) if v.producer is not None]
+        return [producer for producer in above if producer.graph is graph]
+
+    def cycle(node: Node) -> GraphError:
+        return GraphError(
+            f"the graph has a cycle through {node.kind} node {node.name!r}",
+            where=graph.name,
+            hint="a value depends on itself; the file is broken or a rewrite built it wrongly",
+        )
+
+    return topological_order(graph.unordered_nodes, producers, cycle)
 
 
 def constant(

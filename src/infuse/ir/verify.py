@@ -8,7 +8,7 @@ from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Expr
-from infuse.ir.graph import Graph, Node, Use, Value, topological_order
+from infuse.ir.graph import Graph, Node, Use, Value, execution_order
 from infuse.ir.nesting import room_for
 from infuse.ir.types import HOLDERS, UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
 
@@ -119,7 +119,7 @@ class _Verifier:
             for index, operand in enumerate(node.inputs):
                 if operand is not None:
                     self.read(operand, Use(node, index), graph, place)
-        topological_order(graph)
+        execution_order(graph)
 
     def read(self, value: Value, use: Use, graph: Graph, place: str) -> None:
         """Check that `value` may be read in `graph` and knows that it is."""
