@@ -117,6 +117,22 @@ def test_convolution(kernel: tuple[int, int], stride: int) -> None:
 
 
 @pytest.mark.usefixtures("bf16_processor")
+def test_windows_with_gaps_have_no_tiles(rng: Rng) -> None:
+    """They would be read as if they had none, and would cost least."""
+    make = Builder()
+    x, w = make.input(1, 64, 28, 28), make.weight(64, 64, 3, 3)
+    make.output(make("Conv", x, w, pads=(2, 2, 2, 2), dilations=(2, 2)))
+    image = rng.standard_normal((1, 64, 28, 28), np.float32)
+    padded = np.pad(image, ((0, 0), (0, 0), (2, 2), (2, 2))).astype(np.float64)
+    windows = sliding_window_view(padded, (5, 5), axis=(2, 3))[..., ::2, ::2]
+    assert w.const is not None
+    exact = np.einsum("nchwij,ocij->nohw", windows, w.const.astype(np.float64), optimize=True)
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16", threads=1)) as model:
+        found = model.run({"x0": image})["y0"]
+    assert np.abs(found - exact).max() <= 0.01 * np.abs(exact).max()
+
+
+@pytest.mark.usefixtures("bf16_processor")
 def test_attention_in_a_model(rng: Rng) -> None:
     make = Builder()
     q, k, v = (make.input("rows", 24, 64) for _ in range(3))

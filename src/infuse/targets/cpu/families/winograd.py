@@ -159,7 +159,7 @@ def tile_forms(sizes: ConvSizes, precision: str) -> list[str]:
     if len(extents) < len(shape) or sizes.groups != 1:
         return []
     tiles = tiles_of(*extents)
-    plain = extents[2:6] == [3, 3, 1, 1]
+    plain = extents[2:] == [3, 3, 1, 1, 1, 1]
     if precision == "bf16" and plain:
         tiles.append("winograd2_bf16")
     return tiles if plain or precision != "fp16" else []
