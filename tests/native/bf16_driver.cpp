@@ -57,11 +57,23 @@ EXPORT void run_conv_lines_bf16(int threads, const ConvSizes* s, const float* x,
   conv_lines_bf16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
 }
 
+template <class Down, class Across>
+static void run_tiles(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
+                      const float* bias, float low, float* out) {
+  Run run(threads, winograd_scratch<Down, Across, WinogradPairs>(*s));
+  Context* c = run.ctx;
+  winograd<Down, Across, WinogradPairs>(*c, *s, x, (const int32_t*)w,
+                                        Sink{bias, out, s->out_channels, low});
+}
+
 EXPORT void run_winograd_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                               const float* bias, float low, float* out) {
-  Run run(threads, winograd_scratch<Line<2, 3>, Line<2, 3>, WinogradPairs>(*s));
-  Context* c = run.ctx;
-  winograd<Line<2, 3>, Line<2, 3>, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->out_channels, low});
+  run_tiles<Line<2, 3>, Line<2, 3>>(threads, s, x, w, bias, low, out);
+}
+
+EXPORT void run_winograd_oblong_bf16(int threads, const ConvSizes* s, const float* x,
+                                     const bfloat16* w, const float* bias, float low, float* out) {
+  run_tiles<Line<2, 3>, Line<4, 3>>(threads, s, x, w, bias, low, out);
 }
 
 EXPORT void attend_bf16(int threads, const AttentionCall* a, float scale, const float* q,

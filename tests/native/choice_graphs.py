@@ -12,7 +12,7 @@ from infuse import dtypes
 from infuse.ir.graph import Graph, Value
 from tests.native.builder import Builder
 
-REPEATS = 7
+REPEATS = 8
 """At least as many as any choice has candidates."""
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16
 from infuse.targets.cpu.families.gemm import pack_gemm_bf16
-from infuse.targets.cpu.families.winograd import winograd_weights
 from tests.native.kernel_tools import (
-    Doubles,
     Floats,
     apart,
     assert_close,
@@ -302,72 +299,6 @@ def test_convolutions(
     magnitude = call.convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
     sums = np.maximum(call.convolved(image, filters) + bias, LOW)
     assert_close(out, sums, magnitude, kernel[0] * kernel[1] * c // groups)
-
-
-@pytest.mark.parametrize(
-    ("n", "h", "w", "c", "oc", "pad"),
-    [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0), (1, 4, 6, 520, 8, 1)],
-)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("gap", [0, 3])
-def test_winograd(
-    library: ctypes.CDLL,
-    tiled: bool,
-    rng: Rng,
-    n: int,
-    h: int,
-    w: int,
-    c: int,
-    oc: int,
-    pad: int,
-    gap: int,
-    threads: int,
-) -> None:
-    x = apart(numbers(rng, n, h, w, c), gap)
-    weights = rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
-    oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
-    packed, bias = (
-        fenced(winograd_weights(weights, 2, library.lanes(), pairs=True, tiled=tiled)),
-        numbers(rng, oc),
-    )
-    shape, out = (
-        longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, c + gap, 0),
-        empty(n, oh, ow, oc),
-    )
-    low = ctypes.c_float(-1e9)
-    library.run_winograd_bf16(
-        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
-    )
-
-    def convolved(
-        sizes: Callable[[Doubles], Doubles], g: Doubles, to_tile: Doubles, from_tile: Doubles
-    ) -> Doubles:
-        """F(2 × 2, 3 × 3) by tiles, of the operands' sizes and with the transforms given."""
-        padded = np.pad(
-            sizes(x.astype(np.float64)), ((0, 0), (pad, pad + oh % 2), (pad, pad + ow % 2), (0, 0))
-        )
-        tiles = sliding_window_view(padded, (4, 4), axis=(1, 2))[:, ::2, ::2]
-        turned = np.einsum("pi,nyxcij,qj->nyxcpq", to_tile, tiles, to_tile)
-        points = np.einsum("pi,ocij,qj->ocpq", g, sizes(weights.astype(np.float64)), g)
-        products = np.einsum("nyxcpq,ocpq->nyxopq", turned, points)
-        result = np.einsum("ip,nyxopq,jq->nyixjo", from_tile, products, from_tile)
-        whole: Doubles = result.reshape(n, -1, result.shape[3] * 2, oc)[:, :oh, :ow]
-        return whole
-
-    g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2
-    to_tile = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]], np.float64)
-    from_tile = np.array([[1, 1, 1, 0], [0, 1, -1, 1]], np.float64)
-    exact = convolved(lambda v: v, g, to_tile, from_tile) + bias
-    magnitude = convolved(np.abs, np.abs(g), np.abs(to_tile), np.abs(from_tile))
-    assert np.all(np.abs(out - exact) <= 2.02 * 2.0**-8 * magnitude)
-    image, near = (
-        np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64),
-        weights.astype(np.float64),
-    )
-    windows = sliding_window_view(image, (3, 3), axis=(1, 2))
-    np.testing.assert_allclose(
-        exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9
-    )
 
 
 @pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])

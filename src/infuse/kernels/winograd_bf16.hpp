@@ -1,6 +1,7 @@
 // Winograd convolution (winograd.hpp) whose tiles and weights are rounded to bfloat16 after their transforms.
 //
-// With M = 2 the result is off by about 1.6 times what rounded operands without Winograd give, with M = 4 by 5 times.
+// The root of the mean square of its errors is that of rounded operands without Winograd 1.45 times for 2 x 2 results,
+// 2.4 times for 2 x 4 and 4.2 times for 4 x 4.
 #pragma once
 
 #include "gemm_bf16.hpp"

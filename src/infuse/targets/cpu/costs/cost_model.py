@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 from infuse.targets import Caches, Machine
 from infuse.targets.cpu.families.convolution import AS_LINES
-from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
+from infuse.targets.cpu.families.winograd import AS_MANY_POINTS, AS_SQUARE
 from infuse.targets.cpu.families.work import work
 
 FILE: Final = Path(__file__).with_name("costs.json")
-_ALIKE: Final = {**AS_MANY_POINTS, **AS_LINES}
+_ALIKE: Final = {**AS_MANY_POINTS, **AS_SQUARE, **AS_LINES}
 """Forms that need not be measured, and those whose weights are theirs."""
 
 

@@ -64,12 +64,17 @@ AS_MANY_POINTS: Final = {"winograd3": "winograd2", "winograd5": "winograd4"}
 """Forms for windows of two numbers, and those with the same points, which take as long for the same
 work.
 """
+OBLONG: Final = "winograd2x4_bf16"
+"""Tiles of 2 × 4 results, of rounded operands."""
+AS_SQUARE: Final = {OBLONG: "winograd2_bf16"}
+"""Forms whose work takes as long as that of square tiles."""
 _LEAST: Final = 16
 """Channels below which tiles are not worth their transforms."""
-
-
 _PRODUCT: Final = 1 << 17
 """Multiplications of a product of filters: OpenBLAS divides those of twice as many."""
+Results = int | tuple[int, int]
+"""Results of a tile: of each line, or down and across."""
+_FORM: Final = re.compile(r"winograd(\d)(?:x(\d))?")
 _LINE: Final = re.compile(r"Line<(\d+), (\d+)(?:, (\d+))?>")
 
 
@@ -111,14 +116,24 @@ class Line(NamedTuple):
         return [(list(range(self.window)), _evaluation(points, self.window, True))]
 
 
-def lines(tile: int, window: Sequence[int], steps: Sequence[int]) -> tuple[Line, Line] | None:
+def results_of(form: str) -> Results:
+    """Results of a form's tiles."""
+    match = _FORM.match(form)
+    assert match is not None
+    down, across = match.groups()
+    return (int(down), int(across)) if across else int(down)
+
+
+def lines(tile: Results, window: Sequence[int], steps: Sequence[int]) -> tuple[Line, Line] | None:
     """The dimensions of tiles with `tile` results in every dimension where the window is wider than
     one number.
 
     None where no such tiles exist, or where they are too inexact.
     """
+    results = (tile, tile) if isinstance(tile, int) else tile
     down, across = (
-        Line(1 if size == 1 else tile, size, step) for size, step in zip(window, steps, strict=True)
+        Line(1 if size == 1 else count, size, step)
+        for count, size, step in zip(results, window, steps, strict=True)
     )
     if down.window == across.window == 1 or not {down, across} <= _ERRORS.keys():
         return None
@@ -148,11 +163,11 @@ def tiles_of(
     ]
 
 
-def tile_forms(sizes: ConvSizes, precision: str) -> list[str]:
+def tile_forms(sizes: ConvSizes, precision: str, tiled: bool) -> list[str]:
     """The forms of a convolution of known filters that go by tiles: winogradM, M results a line.
 
     Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose
-    too much.
+    too much. Where registers are `tiled`, these multiply so fast that transforms count for more.
     """
     shape = [sizes.channels, *sizes[6:13]]
     extents = [size for size in shape if isinstance(size, int)]
@@ -161,7 +176,7 @@ def tile_forms(sizes: ConvSizes, precision: str) -> list[str]:
     tiles = tiles_of(*extents)
     plain = extents[2:] == [3, 3, 1, 1, 1, 1]
     if precision == "bf16" and plain:
-        tiles.append("winograd2_bf16")
+        tiles += ["winograd2_bf16"] if tiled else ["winograd2_bf16", OBLONG]
     return tiles if plain or precision != "fp16" else []
 
 
@@ -193,7 +208,7 @@ def _depth(numbers: int, pairs: bool, tiled: bool) -> int:
 
 def winograd_weights(
     weights: NDArray[Any],
-    tile: int,
+    tile: Results,
     lanes: int,
     pairs: bool = False,
     kind: Any = np.float32,
@@ -345,7 +360,7 @@ def _filters(
 # -- work ------------------------------------------------------------------------------------------
 
 
-def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
+def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: Results) -> Work:
     s = ConvSizes(*sizes)
     pair = lines(tile, (s.kernel_height, s.kernel_width), (s.stride_height, s.stride_width))
     assert pair is not None
@@ -368,11 +383,6 @@ def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> W
     )
 
 
-@counts("conv", "winograd2")
-def _tiles_of_2(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
-    return _tiles(sizes, machine, threads, 2)
-
-
 @counts("conv", "winograd2_bf16")
 def _rounded_tiles(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = ConvSizes(*sizes)
@@ -381,16 +391,5 @@ def _rounded_tiles(sizes: Sequence[int], machine: Machine, threads: int) -> Work
     return (rounded_products(fma, tiles, machine), *rest)
 
 
-@counts("conv", "winograd3")
-def _tiles_of_3(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
-    return _tiles(sizes, machine, threads, 3)
-
-
-@counts("conv", "winograd5")
-def _tiles_of_5(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
-    return _tiles(sizes, machine, threads, 5)
-
-
-@counts("conv", "winograd4")
-def _tiles_of_4(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
-    return _tiles(sizes, machine, threads, 4)
+for _form in ("winograd2", "winograd3", "winograd4", "winograd5", OBLONG):
+    counts("conv", _form)(partial(_tiles, tile=results_of(_form)))

@@ -283,7 +283,7 @@ def _windows(
 def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     """The forms of a convolution of these sizes.
 
-    Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2,
+    Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2 × 4,
     which lose too much.
     """
     x, is_constant = operand(node), operand(node, 1).is_const
@@ -293,7 +293,7 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     tiled = DotType.BF16 in low.machine.tiled
     names = forms(sizes, planes=planes, precision=precision, tiled=tiled)
     if is_constant:
-        names += tile_forms(sizes, low.precision)
+        names += tile_forms(sizes, low.precision, tiled)
     if is_constant and sizes.groups > 1:
         names += merged_forms(sizes, low.lanes)
     return names

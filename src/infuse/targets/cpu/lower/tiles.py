@@ -16,9 +16,11 @@ from infuse.targets.cpu.families.convolution import ConvSizes
 from infuse.targets.cpu.families.gemm import SUFFIXES
 from infuse.targets.cpu.families.winograd import (
     Line,
+    Results,
     depths,
     growth,
     lines,
+    results_of,
     winograd_weights,
 )
 
@@ -55,9 +57,9 @@ def tile_bytes(low: Lowering, node: Node, form: str, sizes: ConvSizes) -> int:
     return dtype.bytes * _count(low, node, pair, pairs)
 
 
-def _tiles(form: str, sizes: ConvSizes) -> tuple[int, tuple[Line, Line], bool]:
-    """Results of a line, the lines of a tile, and whether it is of pairs of bfloat16."""
-    tile = int(form.removeprefix("winograd")[0])
+def _tiles(form: str, sizes: ConvSizes) -> tuple[Results, tuple[Line, Line], bool]:
+    """Results of a tile, its lines, and whether it is of pairs of bfloat16."""
+    tile = results_of(form)
     pair = lines(
         tile, [int(str(size)) for size in sizes[7:9]], [int(str(step)) for step in sizes[9:11]]
     )
@@ -74,7 +76,9 @@ def _count(low: Lowering, node: Node, pair: tuple[Line, Line], pairs: bool) -> i
     return -(-out // panel) * panel * depths(*pair, channels, low.lanes, pairs, tiled)
 
 
-def _packed(low: Lowering, node: Node, tile: int, pair: tuple[Line, Line], pairs: bool) -> Tensor:
+def _packed(
+    low: Lowering, node: Node, tile: Results, pair: tuple[Line, Line], pairs: bool
+) -> Tensor:
     w = operand(node, 1)
     assert w.const is not None
     lanes, steps = low.lanes, (pair[0].step, pair[1].step)
