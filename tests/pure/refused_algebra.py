@@ -49,6 +49,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "it does not move the channels last",
     ),
+    "DropPaddedTaps": (
+        {"x": IMAGE, "w": (4, 4, 3, 3), "b": (4,), "root": {"pads": (1, 1, 1, 1)}},
+        "all taps meet a pixel, or may",
+    ),
     "PoolBeforeConv": (
         {"x": IMAGE, "w": (4, 4, 3, 3), "b": (4,), "pool": {"kernel_shape": (2, 2)}},
         "the convolution sees several pixels",

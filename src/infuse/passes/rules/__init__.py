@@ -21,7 +21,7 @@ from infuse.passes.rules.cleanup import (
     scalars,
     tidy,
 )
-from infuse.passes.rules.convolution import blocks, convolution, pixels, pooled
+from infuse.passes.rules.convolution import blocks, convolution, pixels, pooled, taps
 from infuse.passes.rules.linear import (
     affine,
     batch_normalization,
@@ -63,6 +63,7 @@ MODULES = (
     composed,
     written_out,
     convolution,
+    taps,
     batch_normalization,
     affine,
     linear,
