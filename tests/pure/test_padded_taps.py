@@ -83,13 +83,13 @@ def summed(x: np.ndarray, w: np.ndarray, b: np.ndarray, node: Any) -> np.ndarray
         if not all(0 <= p < n for p, n in zip(pixel, large)):
             continue
         source, target = (window, pixel) if transposed else (pixel, window)
+        every = (slice(None), slice(None))
+        taps, pixels, sums = w[every + tap], x[every + source], result[every + target]
         for g in range(op.group):
-            read = np.float64(x[(slice(None), slice(g * inputs, (g + 1) * inputs), *source)])
-            made = slice(g * outputs, (g + 1) * outputs)
-            taps = w[(slice(None), slice(None), *tap)].astype(np.float64)
-            matrix = taps[g * inputs : (g + 1) * inputs] if transposed else taps[made].T
-            result[(slice(None), made, *target)] += read @ matrix
-    return result + np.float64(b).reshape(-1, *(1,) * rank)
+            read, made = (slice(g * n, (g + 1) * n) for n in (inputs, outputs))
+            matrix = (taps[read] if transposed else taps[made].T).astype(np.float64)
+            sums[:, made] += pixels[:, read] @ matrix
+    return np.asarray(result + b.reshape(-1, *(1,) * rank))
 
 
 @pytest.mark.row("G5")
