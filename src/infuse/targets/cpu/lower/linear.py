@@ -195,6 +195,7 @@ def batched_product(
         a = a.insert(0)
     if b.rank == 1:
         b = b.insert(1)
+    a, b = (_gathered(low, tensor) for tensor in (a, b))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     shape = node.output.shape
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
@@ -220,6 +221,22 @@ def batched_product(
             define_offset(f, side, tensor, len(lead))
         f.call(kernel, named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
+
+
+def _gathered(low: Lowering, x: Tensor) -> Tensor:
+    """Matrices of which each lies together: the kernel reads those by rows or columns, and a copy
+    turns several elements at a time.
+    """
+    axes = [axis for axis in x.order if x.shape[axis] != 1]
+    matrices = {x.rank - 2, x.rank - 1} <= set(axes)
+    if not matrices or axes[-1] >= x.rank - 2 or x.strides[axes[-1]] != 1:
+        return x
+    if any(x.strides[axis] == 0 for axis in axes):
+        return x
+    turned = x.order.index(x.rank - 2) > x.order.index(x.rank - 1)
+    swap = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
+    rows = low.storage.arranged(x.permute(swap) if turned else x, natural(x.rank))
+    return rows.permute(swap) if turned else rows
 
 
 def _computed_form(low: Lowering, sizes: MatmulSizes) -> str:
