@@ -157,7 +157,7 @@ MODELS: Final = {
         Joined(halves, 0, 2),
         Joined(rows, 0, 2),
         Joined(stacked, 0, 0),
-        Joined(output, 1, 2),
+        Joined(output, 2, 3),
         Joined(twice, 3, 3),
         Joined(fixed, 2, 3),
         Joined(pooled_bytes, 0, 2),

@@ -23,7 +23,7 @@ X = Variable("x")
 WEIGHTS = np.random.default_rng(3).uniform(-0.3, 0.3, (24, 5, 1, 1)).astype(np.float32)
 
 
-def product(kind: str) -> Call:
+def product(kind: str) -> Any:
     """A product of what a convolution leaves channels last."""
     image = Call("Conv", (X, WEIGHTS))
     turned = ops.transpose(image, perm=(0, 1, 3, 2))
@@ -41,7 +41,7 @@ def expected(kind: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     image = np.einsum("mc,nchw->nmhw", WEIGHTS[..., 0, 0].astype(np.float64), x)
     turned = image.swapaxes(2, 3)
     if kind == "unsqueezed":
-        return (image @ turned)[:, :, None]
+        return np.asarray(image @ turned)[:, :, None]
     pairs = {"itself": (image, turned), "columns": (turned, image)}
     left, right = pairs.get(kind, (image, np.maximum(y, 0)))
     return np.asarray(left @ right)

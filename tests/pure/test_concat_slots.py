@@ -53,6 +53,23 @@ def test_rounded_kernels_read_parts(precision: str) -> None:
     assert not [step for step in program.steps if step.label in ("concat", "reorder")][1:]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_only_leaves_the_graph_is_joined_as_it_leaves(target: str) -> None:
+    """Parts that lie otherwise are turned one by one, not all of the result once more."""
+    b = Builder()
+    planes = b("Relu", b.input(2, 50, 8, 6, name="x"))
+    rows = b("Reshape", b("Transpose", planes, perm=(0, 2, 3, 1)), np.array([2, -1, 50]))
+    b.output(b("Concat", rows, b.input(2, 35, 50, name="y"), axis=1))
+    program, _ = generate(b.graph, Target.resolve(target))
+    labels = [step.label for step in program.steps]
+    assert labels.count("concat") == 2
+    assert "output" not in labels
+    feeds = b.feeds()
+    run = run_lowered(b.graph, Target.resolve(target), feeds, threads=1)
+    for name, expected in evaluate(b.graph, feeds).items():
+        np.testing.assert_array_equal(run.outputs[name], expected)
+
+
 def test_a_chain_needs_the_memory_of_its_last_result() -> None:
     def arena() -> int:
         return generate(chain(1, 40).graph, Target.resolve("x86-64-v3"))[1].total

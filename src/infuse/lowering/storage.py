@@ -121,6 +121,13 @@ class Storage:
             dtypes.bfloat16 if rounded else value.dtype, shape, axes, value.name
         )
 
+    def output_order(self, value: Value) -> Order | None:
+        """How the axes of a value have to lie that is an output and nothing else, or is seen as
+        one alone; None where it is not, or other steps read it.
+        """
+        homes = self.homes.outputs.get(value, ()) if len(value.uses) == 1 else ()
+        return next((home.order for home in homes if home.is_dense()), None)
+
     def scratch_tensor(
         self, dtype: dtypes.DType, shape: tuple[Dim, ...], order: Order, label: str = ""
     ) -> Tensor:
@@ -131,7 +138,8 @@ class Storage:
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
         """The part of the concatenation's result that `value` fills, or that is a view of it; None
-        where the orders differ. Results of which that one is a part get their places first.
+        where the orders differ, also that of an output, to which parts are turned one by one.
+        Results of which that one is a part get their places first.
         """
         path = [(value, order)]
         while path[-1][0] not in self.tensors:
@@ -141,6 +149,9 @@ class Storage:
             if slot is None or seen is None:
                 break
             path.append((slot.whole, seen.order))
+        last, axes = path[-1]
+        if last not in self.tensors and self.output_order(last) not in (None, axes):
+            return None
         for whole, axes in reversed(path[1:]):
             if whole not in self.tensors:
                 fitting = self._part(whole, axes)

@@ -243,8 +243,10 @@ def concat(low: Lowering, node: Node, group: Group) -> None:
     axis = node.op.attributes()["axis"] % node.output.rank
     whole = low.storage.tensors.get(node.output)
     if whole is None:
-        biggest = max(node.operands(), key=_static_size)
-        whole = low.storage.allocate(node.output, low.storage.tensor(biggest).order, strided=True)
+        order = low.storage.output_order(node.output)
+        if order is None:
+            order = low.storage.tensor(max(node.operands(), key=_static_size)).order
+        whole = low.storage.allocate(node.output, order, strided=True)
         low.storage.tensors[node.output] = whole
     start: Dim = 0
     for value in node.operands():
