@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from infuse.budgets import timed
 from infuse.errors import BudgetError, ModelFileError, OptionError
-from infuse.ir.collection import uncollected
 from infuse.options import CompileOptions, FormatOptions, Rules, TorchScript
 from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
@@ -70,7 +69,6 @@ def bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @former(Moved("options", FormatOptions.flat, same("inputs", "signature", "cache")))
 @bounded
-@uncollected()
 def load(source: PathLike | bytes | Any, options: FormatOptions | None = None) -> Graph:
     """The graph of a model: a path or the bytes of a model in any format that is known by its
     content (`infuse.frontends.formats`), a ModelProto of ONNX, an ExportedProgram of PyTorch, or a
@@ -185,7 +183,6 @@ def _verification(
     Moved("verify", _verification, same("inputs"), plain="verify"),
 )
 @bounded
-@uncollected()
 def optimize(
     graph: Graph | PathLike,
     rules: Rules | str = "all",
@@ -396,8 +393,7 @@ def compile(
     machine does not run code for the target, the model draws random numbers or has no output of
     floats, or no random inputs can be made for it.
     """
-    with uncollected():
-        from infuse.build.compile import compile_graph, compiling_ahead
+    from infuse.build.compile import compile_graph, compiling_ahead
 
     source = graph_of(graph)
     with compiling_ahead(source, options):

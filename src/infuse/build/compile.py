@@ -24,7 +24,6 @@ from infuse.build.prebuilt import (
 from infuse.build.staged import Stages, stages_of
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
-from infuse.ir.collection import uncollected
 from infuse.ir.description import description_of
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
@@ -189,7 +188,6 @@ class Compilation:
         )
         return replace(flat, layers=LayerPrecisions.of(precisions)), report
 
-    @uncollected()
     @hashed_once()
     def stages(self) -> Stages:
         """The stages of the graph: the interpreter gets the nodes that have no native code.

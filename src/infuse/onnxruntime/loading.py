@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infuse import api
 from infuse.errors import ModelFileError, OptionError, RuntimeFailure
-from infuse.ir.collection import uncollected
 from infuse.onnxruntime.entries import SESSION_KEYS
 from infuse.onnxruntime.enums import GraphOptimizationLevel
 from infuse.onnxruntime.errors import (
@@ -137,8 +136,7 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
 def _compiled(
     source: Any, options: SessionOptions, compiling: CompileOptions
 ) -> tuple[Graph, Model]:
-    with uncollected():
-        from infuse.build.compile import compiling_ahead
+    from infuse.build.compile import compiling_ahead
 
     graph = _graph(source, options)
     with compiling_ahead(graph, compiling):

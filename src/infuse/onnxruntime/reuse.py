@@ -62,7 +62,8 @@ class Reuse:
         self._size = Path(source).stat().st_size if is_file else len(source)
         self._identity = settled_identity(Path(source)) if is_file else None
         self._hashing = _Hashing(source, self._identity)
-        if self._records.has_any(self._prefix) or (is_file and self._identity is None):
+        self._may_be_there = self._records.has_any(self._prefix)
+        if is_file and self._identity is None:
             self._hashing.result()
 
     @property
@@ -83,7 +84,7 @@ class Reuse:
         """The model that was compiled before, or, where it need not be, the one of prebuilt
         kernels; None where there is none, or its files changed.
         """
-        if self._settings is None or not self._records.has_any(self._prefix):
+        if self._settings is None or not self._may_be_there:
             return None
         tiers = [COMPILED] * (self._compile != "never") + [PREBUILT] * (self._compile != "wait")
         return next(filter(None, map(self._load, tiers)), None)
