@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import infuse
 from infuse.compression.layers import find_layers, multiply, products_left_out
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
@@ -85,7 +86,8 @@ def test_products_that_are_no_layers_are_named_with_a_reason() -> None:
     graph = parse("""graph "g" (%x: float32[4, 4], %w: float32[4, 4], %z: float32[1, 2, 4, 4]) {
       %y = MatMul(%x, %w)
       %t = ConvTranspose(%z, float32[2, 1, 1, 1]{1, 2}, group=2)
-      return y = %y, t = %t
+      %g = Gemm(%w, float32[4, 1]{1, 2, 3, 4}, float32[1]{5}, beta=2.0)
+      return y = %y, t = %t, g = %g
     }""")
     layers = find_layers(graph)
     assert layers == []
@@ -93,4 +95,7 @@ def test_products_that_are_no_layers_are_named_with_a_reason() -> None:
     assert reasons == {
         "MatMul": "it has no constant weights",
         "ConvTranspose": "transposed convolutions in groups are computed in float32",
+        "Gemm": "it has factors (alpha, beta), which infuse.optimize puts into its constants",
     }
+    (layer,) = find_layers(infuse.optimize(graph, "basic"))
+    assert layer.kind == "Gemm"

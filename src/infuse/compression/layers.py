@@ -305,9 +305,12 @@ def _matmul(node: Node, x: Value, w: Value) -> bool:
 
 
 def _gemm(node: Node, x: Value, w: Value) -> bool:
-    attributes = node.op.attributes()
-    plain = not attributes["transA"] and attributes["alpha"] == attributes["beta"] == 1.0
-    return bool(plain and w.rank == 2)
+    return not node.op.attributes()["transA"] and _has_unit_factors(node) and w.rank == 2
+
+
+def _has_unit_factors(gemm: Node) -> bool:
+    attributes = gemm.op.attributes()
+    return bool(attributes["alpha"] == attributes["beta"] == 1.0)
 
 
 _FITS: dict[str, Callable[[Node, Value, Value], bool]] = {
@@ -343,4 +346,6 @@ def _reason(node: Node) -> str:
         return "its weights are quantized already"
     if weights is None or weights.const is None:
         return "it has no constant weights"
+    if node.kind == "Gemm" and not _has_unit_factors(node):
+        return "it has factors (alpha, beta), which infuse.optimize puts into its constants"
     return f"its form ({weights.type}) is not one that is compressed"
