@@ -21,7 +21,7 @@ from infuse.runtime.cpus import cpu_limit
 
 Array = npt.NDArray[Any]
 Digests = dict[int, tuple[Array, bytes]]
-"""Hashes of arrays, by the identity of what they hold."""
+"""Arrays by id, which they keep, with the hashes of their elements."""
 Entries = Iterable[tuple[int, Array]]
 """Offsets in the weights file, ascending multiples of `ALIGNMENT`, and what stands there; read
 only when compiling.
@@ -132,7 +132,6 @@ def write_weights(path: Path, weights: Entries, total: int, stop: Event | None =
     with ExitStack() as stack:
         file = stack.enter_context(path.open("wb", buffering=0))
         digest = _Digest(stack.enter_context(ThreadPoolExecutor(1)))
-        ahead = _one_ahead(iter(weights), stack.enter_context(ThreadPoolExecutor(1)))
 
         def put(data: memoryview) -> None:
             for start in range(0, len(data), _CHUNK):
@@ -143,7 +142,7 @@ def write_weights(path: Path, weights: Entries, total: int, stop: Event | None =
                 while chunk:
                     chunk = chunk[file.write(chunk) or 0 :]
 
-        for offset, array in ahead:
+        for offset, array in weights:
             assert offset >= position, "the weights overlap or are not in order"
             assert offset % ALIGNMENT == 0, "a weight does not start at a multiple of 64"
             if stop.is_set():
@@ -155,16 +154,6 @@ def write_weights(path: Path, weights: Entries, total: int, stop: Event | None =
         assert position <= total or stop.is_set(), "the weights are larger than was announced"
         put(memoryview(bytes(max(0, total - position))))
         return digest.result()
-
-
-def _one_ahead(
-    entries: Iterator[tuple[int, Array]], pool: ThreadPoolExecutor
-) -> Iterator[tuple[int, Array]]:
-    """The same; while one is written, the thread of `pool` packs the next."""
-    following = pool.submit(next, entries, None)
-    while (entry := following.result()) is not None:
-        following = pool.submit(next, entries, None)
-        yield entry
 
 
 class _Digest:
