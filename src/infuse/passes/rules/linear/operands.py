@@ -171,29 +171,33 @@ class FoldGemmFactors(Rule):
         operands = [(ops.const(w), ops.const(ops.maybe(b))), (ops.const(w), b), (w, ops.const(b))]
         return [ops.gemm(x, *each, name="gemm") for each in operands]
 
-    def when(self, w: Value, b: Value | None, gemm: Node) -> None:
+    def when(self, w: Value, b: Value | None, gemm: Node) -> dict[str, tuple[Value, float]]:
+        """The constants, each with its factor, by the attribute that this is."""
         require_float(w)
-        folded = self._folded(w, b, gemm)
+        met = {"alpha": w, "beta": b}
+        folded = {
+            name: (value, attribute(gemm, name))
+            for name, value in met.items()
+            if value is not None and value.is_const and attribute(gemm, name) != 1
+        }
         require(bool(folded), "no factor meets a constant")
         for constant, factor in folded.values():
             require(0 < abs(factor) < np.inf, "the factor is zero, infinite or no number")
             require_own(constant)
             require_factors(w.dtype, constant, np.asarray(factor))
+        return folded
 
-    def build(self, x: Value, w: Value, b: Value | None, gemm: Node) -> Any:
-        folded = self._folded(w, b, gemm)
-        scaled = {name: rounded(wide(c) * f, c) for name, (c, f) in folded.items()}
+    def build(
+        self,
+        x: Value,
+        w: Value,
+        b: Value | None,
+        gemm: Node,
+        analysis: dict[str, tuple[Value, float]],
+    ) -> Any:
+        scaled = {name: rounded(wide(c) * f, c) for name, (c, f) in analysis.items()}
         operands = (x, scaled.get("alpha", w), *([] if b is None else [scaled.get("beta", b)]))
-        return Call("Gemm", operands, {**gemm.op.attributes(), **dict.fromkeys(folded, 1.0)})
-
-    def _folded(self, w: Value, b: Value | None, gemm: Node) -> dict[str, tuple[Value, float]]:
-        """What each attribute multiplies, where that is a constant, and the factor."""
-        met = {"alpha": w, "beta": b}
-        return {
-            name: (value, attribute(gemm, name))
-            for name, value in met.items()
-            if value is not None and value.is_const and attribute(gemm, name) != 1
-        }
+        return Call("Gemm", operands, {**gemm.op.attributes(), **dict.fromkeys(analysis, 1.0)})
 
 
 _ROWS = {"x": (2, 3, 2), "t": int64s(2, 6), "c": (3, 1), **STATISTICS}
