@@ -4,9 +4,8 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from threading import Event
+from threading import Event, enumerate as all_threads
 from typing import Any
 
 import numpy as np
@@ -59,6 +58,13 @@ def test_a_model_is_compiled_once(compiled: list[Any], is_file: bool, tmp_path: 
     assert len(compiled) == 1
 
 
+def end_hashing() -> None:
+    """Wait until the models of sessions are hashed."""
+    for thread in all_threads():
+        if thread.name == "infuse-hashing":
+            thread.join()
+
+
 @pytest.mark.parametrize("is_hashed_before", [True, False])
 def test_a_file_that_is_replaced_meanwhile_is_not_recorded(
     compiled: list[Any], is_hashed_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -67,19 +73,17 @@ def test_a_file_that_is_replaced_meanwhile_is_not_recorded(
     path, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
     path.write_bytes(scaled().SerializeToString())
     other.write_bytes(path.read_bytes().replace(W.tobytes(), (3 * W).tobytes()))
-    is_replaced, is_hashed, digest = Event(), Event(), reuse._digest
+    is_replaced, digest = Event(), reuse._digest
 
     def digest_in_turn(source: str | bytes) -> str:
         if not is_hashed_before:
             is_replaced.wait()
-        result = digest(source)
-        is_hashed.set()
-        return result
+        return digest(source)
 
     def replace(graph: Any, options: infuse.CompileOptions) -> Any:
         model = compile(graph, options)
         if is_hashed_before:
-            is_hashed.wait()
+            end_hashing()
         other.replace(path)
         is_replaced.set()
         return model
@@ -105,12 +109,10 @@ def test_a_file_that_gets_new_times_meanwhile_is_recorded(
 
     def touch(graph: Any, options: infuse.CompileOptions) -> Any:
         model = compile(graph, options)
-        while not checked._seen:  # the file is hashed first
-            time.sleep(0.001)
+        end_hashing()
         (tmp_path / "model.onnx").touch()
         return model
 
-    monkeypatch.setattr(checked, "_seen", {})
     monkeypatch.setattr(infuse.api, "compile", touch)
     for _ in range(2):
         InferenceSession(tmp_path / "model.onnx")
