@@ -76,12 +76,12 @@ for number in (-1e4, -1e9):
     print(f"mask {number:g}, float32:", right.round(3))
     assert right.max() > 0.6
     for method in ("MinMax", "Percentile", "Entropy", "Distribution"):
-        found = quantized(method)
-        print(f"  {method}:", found.round(3))
-        assert np.allclose(found[:OPEN], 1 / OPEN, atol=0.005) and not found[OPEN:].any()
+        weights = quantized(method)
+        print(f"  {method}:", weights.round(3))
+        assert np.allclose(weights[:OPEN], 1 / OPEN, atol=0.005) and not weights[OPEN:].any()
     assert np.allclose(quantized("MinMax", nodes_to_exclude=["add", "softmax"]), right)
 save(-np.inf)
-found = quantized("MinMax")
-print("mask -inf, float32:", run("float.onnx").round(3), " MinMax:", found)
-assert run("float.onnx").max() > 0.6 and not found.any()
+weights = quantized("MinMax")
+print("mask -inf, float32:", run("float.onnx").round(3), " MinMax:", weights)
+assert run("float.onnx").max() > 0.6 and not weights.any()
 PYTHON

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # onnxruntime 1.32.0 (x86-64), default options: DequantizeLinear of a computed int8 tensor without a
-# zero point, which the standard takes for 0 of int8, followed by an operator that only moves numbers
-# (Reshape, Transpose, Squeeze, Unsqueeze, Slice, MaxPool). All negative numbers come out as 0.
+# zero point, which the standard takes for 0 of int8, followed by an operator that only moves
+# numbers (Reshape, Transpose, Squeeze, Unsqueeze, Slice, MaxPool). Negative ones come out as 0.
 #
 # From the basic level on, scales are moved behind such operators, by a pair of QuantizeLinear and
 # DequantizeLinear that has no zero point either; a QuantizeLinear without one makes uint8. Nothing

@@ -73,7 +73,7 @@ def transforms(results: int) -> Transforms:
 def by_tiles(
     x: Doubles, weights: Doubles, pad: int, down: Transforms, across: Transforms
 ) -> Doubles:
-    """A convolution 3 × 3 by tiles with the transforms given."""
+    """A convolution 3 × 3 by tiles with these transforms."""
     n, h, w, _ = x.shape
     size = h + 2 * pad - 2, w + 2 * pad - 2
     results = len(down[2]), len(across[2])
