@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from infuse.compressing import compress
     from infuse.errors import InfuseError
     from infuse.ir.graph import Graph
-    from infuse.measuring import compare, inspect, profile, view
+    from infuse.measuring import compare, diagnose, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.options import *
     from infuse.passes.registry import register, unregister
@@ -73,6 +73,7 @@ __all__ = [
     "compile",
     "compress",
     "cond",
+    "diagnose",
     "extract",
     "from_jax",
     "from_torch",
@@ -108,7 +109,7 @@ _MODULES = {
     "errors": ("InfuseError",),
     "tracing.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
-    "measuring": ("compare", "inspect", "profile", "view"),
+    "measuring": ("compare", "diagnose", "inspect", "profile", "view"),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
     "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),

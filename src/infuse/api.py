@@ -92,7 +92,12 @@ def load(source: PathLike | bytes | Any, options: FormatOptions | None = None) -
             where=os.fspath(source),
             hint="infuse.load_compiled opens it, or load the file that it was compiled from",
         )
-    return load_any(source, options)
+    graph = load_any(source, options)
+    if graph.metadata.get("onnx.producer_name") == "pytorch":
+        from infuse.doctor.warning import warn_of_exporter
+
+        warn_of_exporter(graph, "the model" if isinstance(source, bytes) else os.fspath(source))
+    return graph
 
 
 @bounded

@@ -6,7 +6,7 @@ What a verb needs is imported when it is called, as in `api`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -33,6 +33,7 @@ from infuse.runtime.interface import Model, tier_of
 from infuse.runtime.shapes import TensorSpec
 
 if TYPE_CHECKING:
+    from infuse.doctor.diagnosis import Diagnosis
     from infuse.ir.graph import Graph
     from infuse.profiling import Inspection, ModelComparison, Profile, Side
 
@@ -214,6 +215,23 @@ def compare(
         )
 
 
+@bounded
+def diagnose(
+    model: PathLike, runtimes: Sequence[str] | str = ("onnxruntime", "openvino")
+) -> Diagnosis:
+    """What a model file shows of the known faults of its exporter, and of these runtimes and tools
+    (`onnxruntime`, or a version of it as in `onnxruntime==1.32.0`; `infuse doctor --list` names
+    all): nodes, lines of source, what comes instead of the right numbers.
+
+    `.faults` change results for ordinary numbers, `.notes` for special ones alone; `.repaired()` is
+    the graph in which calls that the exporter got wrong mean what the framework computes.
+    OptionError for a runtime that is not in the table, and what `load` raises.
+    """
+    from infuse.doctor.diagnosis import diagnose as examined
+
+    return examined(model, [runtimes] if isinstance(runtimes, str) else runtimes)
+
+
 def _side(model: Graph | PathLike, build: Callable[[Graph], Model], threads: int | None) -> Side:
     """A model of a comparison, which `build` compiles when it is to run."""
     from infuse.frontends.formats import model_files
@@ -254,4 +272,4 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     return {**facts, "files": file_sizes(folder)}
 
 
-__all__ = ["compare", "inspect", "profile"]
+__all__ = ["compare", "diagnose", "inspect", "profile"]

@@ -23,7 +23,7 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
 SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
-    *("cli", "install", "first_steps", "optimize", "compile", "python", "view"),
+    *("cli", "install", "first_steps", "optimize", "compile", "python", "view", "doctor"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
     *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
     "zh/install",
@@ -65,6 +65,7 @@ def test_the_examples_of_frontends_run(code: str) -> None:
     assert {"graph", "model", "fast"} & names.keys()
 
 
+@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
 @pytest.mark.parametrize("guide", GUIDES)
 def test_guides_run(
     guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -55,6 +55,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "training": BASE | {"ir", "ops", "rewrite", "passes", "build", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
     "data": BASE | {"ir", "ops", "frontends"},
+    "doctor": BASE | {"ir", "ops", "tracing", "frontends", "rewrite", "passes"},
     "profiling": BASE
     | {"ir", "ops", "analysis", "data", "lowering", "build", "runtime", "targets"},
     # For the interpreter between native stages, which one file alone may ask for (INTERPRETING).
@@ -79,7 +80,7 @@ ALLOWED: dict[str, set[str] | None] = {
         "data",
         "profiling",
     }
-    | {"search", "runtime", "targets"},
+    | {"search", "runtime", "targets", "doctor"},
 }
 # The rooms of `serving`, each with those that it may import besides what all of them share. The
 # server puts the transports on, and nothing imports it.

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "show": "show",
     "check": "check",
+    "doctor": "doctor",
     "convert": "check",
     "extract": "extract",
     "optimize": "optimize",

@@ -105,3 +105,21 @@ class PartOptions(Checked):
         metavar="VALUE",
         form="values",
     )
+
+
+@documented
+@dataclass(frozen=True)
+class DoctorOptions(Checked):
+    """Whose faults are looked for in a model file besides those of its exporter, and shown."""
+
+    runtimes: Sequence[str] = option(
+        ("onnxruntime", "openvino"),
+        "A runtime or tool, or a version of it, as in onnxruntime==1.32.0 (repeatable, or with "
+        "commas); --list names all.",
+        flag="--for",
+        metavar="NAME",
+        form="values",
+    )
+    notes: bool = option(
+        False, "Also show what concerns special numbers alone: NaN, infinities, empty tensors."
+    )

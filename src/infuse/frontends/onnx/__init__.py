@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from os import PathLike, fspath
 from pathlib import Path
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -20,14 +21,20 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-__all__ = ["load"]
+__all__ = ["load", "opened"]
 
 
-def load(
-    source: str | PathLike[str] | bytes | bytearray | memoryview | ModelProto,
-    *,
-    folder: str | PathLike[str] | None = None,
-) -> Graph:
+ModelSource = str | PathLike[str] | bytes | bytearray | memoryview | ModelProto
+
+
+class Opened(NamedTuple):
+    """An ONNX model whose structure is parsed."""
+
+    model: ModelProto
+    tensors: Tensors
+
+
+def load(source: ModelSource, *, folder: str | PathLike[str] | None = None) -> Graph:
     """The graph of an ONNX model, given by its path, its bytes, or as a ModelProto.
 
     Operators come in their newest form, whatever the model's opset; functions are inlined,
@@ -38,24 +45,14 @@ def load(
     ModelFileError, GraphError, ShapeError, TypeMismatchError or UnsupportedOperatorError say what
     is wrong with a model and where.
     """
-    path = (
-        None
-        if isinstance(source, (bytes, bytearray, memoryview, ModelProto))
-        else Path(fspath(source))
-    )
+    _, where = _named(source)
     model = ModelProto()
-    files = ExternalFiles(path, None if folder is None else Path(folder))
-    where = "the model" if path is None else str(path)
     try:
-        if isinstance(source, ModelProto):
-            model, payloads = source, Payloads()
-        else:
-            data = map_file(path) if path is not None else memoryview(source).cast("B")  # type: ignore[arg-type]
-            model, payloads = _parse(data, where)
-        builder = Builder(model, Tensors(files, payloads))
+        model, tensors = opened(source, folder=folder)
+        builder = Builder(model, tensors)
         with uncollected(), numbering(builder.sizes.taken):
             graph = builder.graph()
-        files.check_overlaps()
+        tensors.files.check_overlaps()
     except InfuseError as error:
         if not (error.where or "").startswith(where):
             error.within(where)
@@ -65,6 +62,27 @@ def load(
     except MALFORMED as error:
         raise malformed(model, error, where) from error
     return graph
+
+
+def opened(source: ModelSource, *, folder: str | PathLike[str] | None = None) -> Opened:
+    """The message of a model without its large tensors, and the reader of tensors; ModelFileError
+    where it is no ONNX model.
+    """
+    path, where = _named(source)
+    files = ExternalFiles(path, None if folder is None else Path(folder))
+    if isinstance(source, ModelProto):
+        return Opened(source, Tensors(files, Payloads()))
+    data = map_file(path) if path is not None else memoryview(source).cast("B")  # type: ignore[arg-type]
+    model, payloads = _parse(data, where)
+    return Opened(model, Tensors(files, payloads))
+
+
+def _named(source: ModelSource) -> tuple[Path | None, str]:
+    """The path of a model, if it has one, and what errors call it."""
+    if isinstance(source, (bytes, bytearray, memoryview, ModelProto)):
+        return None, "the model"
+    path = Path(fspath(source))
+    return path, str(path)
 
 
 def _parse(data: memoryview, where: str) -> tuple[ModelProto, Payloads]:

@@ -1,0 +1,1 @@
+"""Known faults of exporters and runtimes, seen in the user's file."""

@@ -1,0 +1,114 @@
+"""A file's diagnosis: what its exporter got wrong, and what runtimes will."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from infuse.doctor.examine import Diagnostic, examine, installed, is_untested
+from infuse.doctor.facts import FileFacts
+from infuse.doctor.graph_file import facts_of_graph
+from infuse.doctor.onnx_file import facts_of
+from infuse.doctor.repair import repaired
+from infuse.doctor.retrace import difference, retraced, written_calls
+from infuse.errors import InfuseError
+from infuse.frontends.formats import format_name, load
+from infuse.frontends.onnx import opened
+from infuse.ir.graph import Graph
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a model file shows of the table of faults, with the graph of the file."""
+
+    model: str
+    producer: str
+    producer_version: str
+    diagnostics: Sequence[Diagnostic]
+    graph: Graph
+
+    @property
+    def faults(self) -> list[Diagnostic]:
+        """Those that change results for ordinary numbers."""
+        return [each for each in self.diagnostics if not each.fault.note]
+
+    @property
+    def notes(self) -> list[Diagnostic]:
+        """Those that concern special numbers alone."""
+        return [each for each in self.diagnostics if each.fault.note]
+
+    def repaired(self) -> tuple[Graph, dict[str, str]]:
+        """The graph with the framework's meaning of each call that the exporter got wrong; why the
+        others, by the names of their nodes, are as they were.
+        """
+        texts = {each.text: each.node for each in self.diagnostics if each.repairable}
+        graph, left = repaired(self.graph, texts)
+        return graph, {texts[text]: why for text, why in left.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnosis as plain data."""
+        return {
+            "model": self.model,
+            "producer": self.producer,
+            "producer_version": self.producer_version,
+            "faults": [_plain(each, self.producer_version) for each in self.faults],
+            "notes": [_plain(each, self.producer_version) for each in self.notes],
+        }
+
+
+def diagnose(source: str | PathLike[str], names: Sequence[str]) -> Diagnosis:
+    """The diagnosis of a model file for these runtimes and tools."""
+    path = Path(fspath(source))
+    graph = load(path)
+    facts = _facts(path, graph)
+    found = examine(facts, names)
+    texts = {each.text for each in found if each.repairable}
+    measured = _differences(graph, texts)
+    return Diagnosis(
+        str(path),
+        facts.producer,
+        facts.producer_version,
+        [replace(each, difference=measured.get(each.text)) for each in found],
+        graph,
+    )
+
+
+def _facts(path: Path, graph: Graph) -> FileFacts:
+    name = format_name(path)
+    return facts_of(opened(path), graph) if name == "ONNX" else facts_of_graph(graph, name)
+
+
+def _differences(graph: Graph, texts: set[str]) -> dict[str, float | None]:
+    """How far calls are from what they mean, where that can be computed."""
+    measured = {}
+    for written in written_calls(graph) if texts else ():
+        if written.call.text in texts:
+            try:
+                measured[written.call.text] = difference(written, *retraced(written))
+            except InfuseError:
+                measured[written.call.text] = None
+    return measured
+
+
+def _plain(each: Diagnostic, producer_version: str) -> dict[str, Any]:
+    fault = each.fault
+    version = producer_version if each.call and fault.by == "torch.onnx" else installed(fault.by)
+    return {
+        "fault": fault.name,
+        "by": fault.by,
+        "versions": list(fault.versions),
+        "untested": version if is_untested(fault, version) else None,
+        "node": each.node,
+        "operator": each.kind,
+        "line": each.line,
+        "call": each.call,
+        "right": fault.right,
+        "wrong": fault.wrong,
+        "when": fault.when,
+        "difference": each.difference,
+        "advice": fault.advice,
+        "proof": fault.proof,
+    }

@@ -1,0 +1,116 @@
+"""Which faults of the table a file shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from infuse.doctor.facts import FileFacts, FileNode
+from infuse.doctor.table import FAULTS, Fault
+from infuse.errors import OptionError, did_you_mean
+
+PRODUCERS: Final[Mapping[str, str]] = {"pytorch": "torch.onnx", "skl2onnx": "skl2onnx"}
+"""Who errs, by the name of a file's producer."""
+RUNTIMES: Final = ("onnxruntime", "openvino")
+"""Those that are looked at where none is named."""
+_PACKAGES: Final[Mapping[str, str]] = {
+    "torch.onnx": "torch",
+    "onnxruntime.quantization": "onnxruntime",
+    "onnx.version_converter": "onnx",
+    "mnn": "MNN",
+}
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A fault that one node of a file shows. `line` is file:line of the source that the exporter
+    recorded, `call` its operator. `difference`: how far the node's results were from the right ones
+    over the largest of these, where both were computed on random numbers.
+    """
+
+    fault: Fault
+    node: str
+    kind: str
+    line: str = ""
+    call: str = ""
+    text: str = field(default="", repr=False)
+    difference: float | None = None
+
+    @property
+    def repairable(self) -> bool:
+        """Whether the file says what the framework computes."""
+        return bool(self.text) and self.fault.by == "torch.onnx"
+
+
+@cache
+def table() -> Sequence[Fault]:
+    """All faults, by who errs."""
+    import_module("infuse.doctor.faults")
+    return tuple(FAULTS)
+
+
+def examine(facts: FileFacts, names: Iterable[str]) -> list[Diagnostic]:
+    """What the file shows of its producer's faults and of those of these runtimes and tools, which
+    may be of a version: `onnxruntime` or `onnxruntime==1.32.0`.
+
+    OptionError for a name that the table does not have.
+    """
+    versions = dict(map(_named, names))
+    own = PRODUCERS.get(facts.producer)
+    if own is not None:
+        versions[own] = facts.producer_version or None
+    return [
+        _diagnostic(fault, node)
+        for fault in table()
+        if fault.by in versions and not _is_gone(fault, versions[fault.by])
+        for node in fault.detect(facts)
+    ]
+
+
+def _named(text: str) -> tuple[str, str | None]:
+    name, _, version = text.partition("==")
+    every = sorted({fault.by for fault in table()})
+    if name not in every:
+        raise OptionError(
+            f"there are no faults of {name!r} in the table",
+            hint=did_you_mean(name, every, otherwise=f"it has {', '.join(every)}"),
+        )
+    return name, version or installed(name)
+
+
+def installed(name: str) -> str | None:
+    """The version of a runtime or tool on this machine."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(_PACKAGES.get(name, name))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _is_gone(fault: Fault, version: str | None) -> bool:
+    if fault.gone is None:
+        return False
+    return version is None or numbers(version) >= numbers(fault.gone)
+
+
+def is_untested(fault: Fault, version: str | None) -> bool:
+    """Whether a version is newer than those in which the fault was seen."""
+    return version is not None and numbers(version) > numbers(fault.versions[-1])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version, without what follows: 2.13.0+cpu is (2, 13, 0)."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def _diagnostic(fault: Fault, node: FileNode) -> Diagnostic:
+    call = node.call
+    if call is None:
+        return Diagnostic(fault, node.name, node.kind)
+    return Diagnostic(fault, node.name, node.kind, call.line, call.target, call.text)

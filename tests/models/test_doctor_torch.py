@@ -1,0 +1,279 @@
+"""Faults of PyTorch's exporter: seen in its files at the line of source that made the call, real in
+ONNX Runtime, and repaired files equal eager mode.
+"""
+
+import contextlib
+import inspect
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch.nn import functional as F
+
+import infuse
+from infuse.ops.core.evaluate import evaluate
+
+INF = float("inf")
+X = torch.tensor([[2.0, -1.0, 0.5], [0.0, 1.0, 3.0]])
+IMAGE = torch.arange(162.0).reshape(1, 2, 9, 9) ** 2 / 1000
+LOW = torch.tensor([-200.0, -120.0, -20.0, 0.0, 30.0])
+OPEN = torch.tensor([[True, False], [False, False]])
+QUERY = torch.linspace(-1, 1, 16).reshape(1, 2, 2, 4)
+
+
+class Smoothed(torch.nn.Module):
+    def forward(self, x, target):
+        return F.cross_entropy(x, target, label_smoothing=0.1)
+
+
+class SmoothedWeights(torch.nn.Module):
+    def forward(self, x, target):
+        weight = torch.tensor([1.0, 2.0, 0.5])
+        return F.cross_entropy(x, target, weight, label_smoothing=0.2, reduction="sum")
+
+
+class ScatterMean(torch.nn.Module):
+    def forward(self, x, index, source):
+        return x.scatter_reduce(0, index, source, "mean")
+
+
+class Pooled(torch.nn.Module):
+    def forward(self, x):
+        return F.avg_pool2d(x, 2, divisor_override=3)
+
+
+class Masked(torch.nn.Module):
+    def forward(self, q, mask):
+        return F.scaled_dot_product_attention(q, q, q, mask)
+
+
+class Antialiased(torch.nn.Module):
+    def forward(self, x):
+        return F.interpolate(x, scale_factor=0.4, mode="bilinear", antialias=True)
+
+
+class FloorDivided(torch.nn.Module):
+    def forward(self, x, y):
+        return x // y
+
+
+class Remainder(torch.nn.Module):
+    def forward(self, x, y):
+        return x % y
+
+
+class DividedDown(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.div(x, y, rounding_mode="floor")
+
+
+class LogSigmoid(torch.nn.Module):
+    def forward(self, x):
+        return F.logsigmoid(x)
+
+
+class Loss(torch.nn.Module):
+    def forward(self, x, y):
+        return F.binary_cross_entropy_with_logits(x, y, reduction="none")
+
+
+class Angle(torch.nn.Module):
+    def forward(self, y, x):
+        return torch.atan2(y, x)
+
+
+class Anything(torch.nn.Module):
+    def forward(self, x):
+        return x.any(dim=1)
+
+
+class Plain(torch.nn.Module):
+    """What looks alike, and is exported rightly."""
+
+    def forward(self, x, target, image, counts):
+        loss = F.cross_entropy(x, target, ignore_index=0)
+        pooled = F.avg_pool2d(image, 2)
+        resized = F.interpolate(image, size=[3, 3], mode="bilinear", antialias=True)
+        summed = x.scatter_reduce(1, target[:, None], x[:, :1], "sum")
+        down = torch.div(x, 0.5, rounding_mode="trunc")
+        return loss, pooled, resized, summed, down, counts // 2, counts % 2, F.softplus(x)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module, what it is exported with, and what shows the fault."""
+
+    module: type[torch.nn.Module]
+    fault: str
+    args: tuple[torch.Tensor, ...]
+    shown: tuple[torch.Tensor, ...] | None = None
+    dynamic: Any = None
+    note: bool = False
+
+
+_TENTHS = (torch.tensor([1.0, 3.0, 0.6, -0.3]), torch.tensor([0.1, INF, 0.2, 0.1]))
+CASES = [
+    Case(Smoothed, "drops-label-smoothing", (X, torch.tensor([0, 2]))),
+    Case(SmoothedWeights, "drops-label-smoothing", (X, torch.tensor([0, -100]))),
+    Case(
+        ScatterMean,
+        "scatter-mean-overwrites",
+        (torch.ones(3), torch.tensor([0, 0, 2]), torch.tensor([4.0, 1.0, 5.0])),
+    ),
+    Case(Pooled, "ignores-pooling-divisor", (IMAGE,)),
+    Case(Masked, "averages-masked-out-queries", (QUERY, OPEN), note=True),
+    Case(
+        Masked,
+        "averages-masked-out-queries",
+        (QUERY, torch.where(OPEN, 0.0, -INF)),
+        note=True,
+    ),
+    Case(Antialiased, "antialias-by-factor-shifts", (IMAGE,)),
+    Case(FloorDivided, "floor-division-by-rounded-quotient", _TENTHS),
+    Case(Remainder, "floor-division-by-rounded-quotient", _TENTHS),
+    Case(DividedDown, "floor-division-by-rounded-quotient", _TENTHS),
+    Case(LogSigmoid, "logsigmoid-underflows", (LOW,)),
+    Case(Loss, "logsigmoid-underflows", (LOW, torch.full((5,), 0.25))),
+    Case(
+        Angle,
+        "atan2-flips-at-half-turn",
+        (torch.tensor([0.0, 1.0]), torch.tensor([-1.0, -1.0])),
+        note=True,
+    ),
+    Case(
+        Anything,
+        "any-of-nothing-is-true",
+        (torch.ones(2, 3, dtype=torch.bool),),
+        (torch.ones(2, 0, dtype=torch.bool),),
+        ({1: torch.export.Dim("n", min=0)},),
+        note=True,
+    ),
+]
+_NAMES = [f"{case.module.__name__}-{number}" for number, case in enumerate(CASES)]
+
+
+def exported(module: torch.nn.Module, args: tuple[Any, ...], path: Path, **options: Any) -> Path:
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(module.eval(), args, dynamo=True, verbose=False, **options)
+        program.save(path)
+    return path
+
+
+def in_onnxruntime(path: Path, args: tuple[torch.Tensor, ...]) -> np.ndarray[Any, Any]:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {each.name: a.numpy() for each, a in zip(session.get_inputs(), args, strict=True)}
+    result: np.ndarray[Any, Any] = session.run(None, feeds)[0]
+    return result
+
+
+def line_of(module: type[torch.nn.Module]) -> str:
+    lines, start = inspect.getsourcelines(module.forward)
+    return f"{__file__}:{start + len(lines) - 1}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=_NAMES)
+def test_a_fault_is_seen_is_real_and_is_repaired(case: Case, tmp_path: Path) -> None:
+    path = exported(case.module(), case.args, tmp_path / "m.onnx", dynamic_shapes=case.dynamic)
+    diagnosis = infuse.diagnose(path, [])
+    assert [d.fault.name for d in diagnosis.diagnostics] == [f"torch-exporter-{case.fault}"]
+    (seen,) = diagnosis.diagnostics
+    assert seen.line == line_of(case.module)
+    assert (diagnosis.notes if case.note else diagnosis.faults) == [seen]
+    assert seen.difference or case.note
+    shown = case.shown or case.args
+    right = case.module()(*shown).numpy()
+    assert not np.allclose(in_onnxruntime(path, shown), right, rtol=1e-4, equal_nan=True)
+    graph, left = diagnosis.repaired()
+    assert not left
+    infuse.save(graph, tmp_path / "repaired.onnx")
+    after = infuse.diagnose(tmp_path / "repaired.onnx", [])
+    assert not after.diagnostics
+    for result in (
+        in_onnxruntime(tmp_path / "repaired.onnx", shown),
+        evaluate(graph, {v.name: a.numpy() for v, a in zip(graph.inputs, shown)})[
+            graph.output_names[0]
+        ],
+    ):
+        np.testing.assert_allclose(result, right, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=_NAMES[::3])
+def test_renamed_inputs_are_followed(case: Case, tmp_path: Path) -> None:
+    """Recorded calls name inputs as the module does, not as input_names has it."""
+    names = [f"in_{number}" for number in range(len(case.args))]
+    path = exported(
+        case.module(),
+        case.args,
+        tmp_path / "m.onnx",
+        input_names=names,
+        dynamic_shapes=case.dynamic,
+    )
+    graph, left = infuse.diagnose(path, []).repaired()
+    assert not left
+    assert [value.name for value in graph.inputs] == names
+
+
+def test_what_is_exported_rightly_is_no_fault(tmp_path: Path) -> None:
+    args = (X, torch.tensor([1, 2]), IMAGE, torch.tensor([3, 4]))
+    path = exported(Plain(), args, tmp_path / "m.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        infuse.load(path)
+    assert not infuse.diagnose(path).faults
+
+
+class Chain(torch.nn.Module):
+    def forward(self, x, y):
+        return F.logsigmoid(F.avg_pool2d(x, 2, divisor_override=3) // y) * y
+
+
+def test_calls_that_read_each_other_are_repaired(tmp_path: Path) -> None:
+    args = (IMAGE, torch.tensor(0.1))
+    path = exported(Chain(), args, tmp_path / "m.onnx", input_names=["y", "x"])
+    graph, left = infuse.diagnose(path, []).repaired()
+    assert not left
+    infuse.save(graph, tmp_path / "repaired.onnx")
+    np.testing.assert_allclose(
+        in_onnxruntime(tmp_path / "repaired.onnx", args), Chain()(*args), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_newer_opsets_mask_rightly(tmp_path: Path) -> None:
+    path = exported(Masked(), (QUERY, OPEN), tmp_path / "m.onnx", opset_version=23)
+    assert not infuse.diagnose(path, []).diagnostics
+
+
+def test_load_warns_with_the_line(tmp_path: Path) -> None:
+    path = exported(Pooled(), (IMAGE,), tmp_path / "m.onnx")
+    with pytest.warns(RuntimeWarning, match="window") as caught:
+        infuse.load(path)
+    (warning,) = caught
+    assert line_of(Pooled) in str(warning.message)
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("edit", ["no metadata", "half a call", "another language"])
+def test_what_is_not_recorded_is_no_error(
+    edit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnx
+
+    path = exported(Pooled(), (IMAGE,), tmp_path / "m.onnx")
+    model = onnx.load(path)
+    replaced: dict[str, Callable[[str], str]] = {
+        "no metadata": lambda text: "",
+        "half a call": lambda text: text[: len(text) // 2],
+        "another language": lambda text: "%x : [num_users=1] = call_function[target=x.y](",
+    }
+    for entry in model.graph.node[0].metadata_props:
+        entry.value = replaced[edit](entry.value)
+    onnx.save(model, path)
+    assert not infuse.diagnose(path, []).diagnostics
