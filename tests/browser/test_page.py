@@ -108,6 +108,18 @@ def test_the_verdict_stands_beside_the_title(browser: Any, tmp_path: Path) -> No
         assert shown.find("#verdict").get_attribute("title") == (str(verdict) if verdict else "")
 
 
+def test_faults_of_the_exporter_are_a_card_that_opens_the_notes(
+    browser: Any, tmp_path: Path
+) -> None:
+    graph = small()
+    better = infuse.optimize(graph)
+    write_report(tmp_path / "report.html", graph, better, faults=["pool (a.py:3): <other>"])
+    shown = Page(browser, tmp_path / "report.html")
+    assert shown.find("#faults").text == "Exporter\n1 fault"
+    shown.find("#faults").click()
+    assert "Exporter: pool (a.py:3): <other>" in shown.find("#notes").text
+
+
 # -- rewrites --------------------------------------------------------------------------------------
 
 

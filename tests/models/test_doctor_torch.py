@@ -5,6 +5,7 @@ ONNX Runtime, and repaired files equal eager mode.
 import contextlib
 import inspect
 import io
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ import torch
 from torch.nn import functional as F
 
 import infuse
+from infuse.doctor.warning import ExporterWarning
 from infuse.ops.core.evaluate import evaluate
+from tests.cli_tools import Cli
 
 INF = float("inf")
 X = torch.tensor([[2.0, -1.0, 0.5], [0.0, 1.0, 3.0]])
@@ -253,11 +256,31 @@ def test_newer_opsets_mask_rightly(tmp_path: Path) -> None:
 
 def test_load_warns_with_the_line(tmp_path: Path) -> None:
     path = exported(Pooled(), (IMAGE,), tmp_path / "m.onnx")
-    with pytest.warns(RuntimeWarning, match="window") as caught:
+    with pytest.warns(ExporterWarning, match="window") as caught:
         infuse.load(path)
     (warning,) = caught
     assert line_of(Pooled) in str(warning.message)
     assert warning.filename == __file__
+
+
+def test_check_lists_what_the_exporter_got_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = exported(Pooled(), (IMAGE,), tmp_path / "m.onnx")
+    cli = Cli(capsys)
+    answer = cli("check", path)
+    assert answer.status == 0
+    assert "sums are divided by the size of the window" in " ".join(answer.out.split())
+    assert "warning" not in answer.err
+    (fault,) = cli("check", path, "--json").json["faults"]
+    assert fault["line"] == line_of(Pooled)
+    report = tmp_path / "report.json"
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        answer = cli("optimize", path, "-o", tmp_path / "o.onnx", "--report", report)
+    assert "the exporter did not write what PyTorch computes" in answer.err
+    (text,) = json.loads(report.read_text())["faults"]
+    assert line_of(Pooled) in text
 
 
 @pytest.mark.parametrize("edit", ["no metadata", "half a call", "another language"])

@@ -84,6 +84,8 @@ class Comparison:
     """
     verification: str = ""
     """What the comparison found."""
+    faults: list[str] = field(default_factory=list)
+    """What the model's exporter did not write as its framework computes it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; the page shows nothing else."""
@@ -97,6 +99,7 @@ class Comparison:
             "notes": list(self.notes),
             "verified": self.verified,
             "verification": self.verification,
+            "faults": list(self.faults),
         }
 
     def consumed(self, index: int) -> list[int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from infuse.analysis.comparison import Comparison, compare
 from infuse.analysis.document import (
@@ -43,15 +43,18 @@ def write_report(
     optimized: Graph,
     values: Mapping[str, int] | None = None,
     title: str | None = None,
+    faults: Sequence[str] = (),
 ) -> None:
     """Write what the optimization of `original` to `optimized` did: a page (.html) or its data
     (.json).
 
-    `values` are sizes for symbolic dimensions. The file appears whole or not at all. OptionError
-    for another ending or a path that cannot be written, GraphError where `compare` raises it.
+    `values` are sizes for symbolic dimensions, `faults` those of the model's exporter. The file
+    appears whole or not at all. OptionError for another ending or a path that cannot be written,
+    GraphError where `compare` raises it.
     """
     is_page = report_format(path) == ".html"
     comparison = compare(original, optimized, values)
+    comparison.faults += faults
     text = (
         render(comparison, title or original.name) if is_page else data_text(comparison.to_dict())
     )

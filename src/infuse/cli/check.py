@@ -4,6 +4,7 @@ the same graph in another format.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import typer
@@ -16,6 +17,7 @@ from infuse.cli.flags import with_flags
 from infuse.cli.models import load_model
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, check_model_output
 from infuse.cli.show import print_interface
+from infuse.doctor.warning import ExporterWarning, faults_of_exporter
 from infuse.frontends.formats import format_name
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import unknown_nodes
@@ -38,11 +40,17 @@ def check(
     Exit status 1 where an operator is not known.
     """
     facts: dict[str, Any] = {"format": format_name(model)}
-    graph = load_model(model, format)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExporterWarning)
+        graph = load_model(model, format)
     facts |= summary(graph)
     missing = unknown_nodes(graph)
     hosted = [] if missing else _hosted(graph)
     facts["problems"] = [*by_operator(missing, MISSING), *by_operator(hosted, HOSTED)]
+    facts["faults"] = [
+        {"node": d.node, "line": d.line, "is": d.fault.wrong, "should": d.fault.right}
+        for d in faults_of_exporter(graph)
+    ]
     terminal.answer(facts, as_json, lambda: _print(facts))
     if missing:
         raise typer.Exit(1)
@@ -75,6 +83,10 @@ def _print(facts: dict[str, Any]) -> None:
         tuple(each[key] for key in ("operator", "count", "is", "first"))
         for each in facts["problems"]
     ]
+    if facts["faults"]:
+        title = "not what the framework computes (infuse doctor says more, and repairs it)"
+        lines = [tuple(each[key] for key in ("node", "line", "is")) for each in facts["faults"]]
+        terminal.say_table(title, ("node", "called at", "the file's"), lines)
     if not rows:
         terminal.say(f"all {facts['nodes']} nodes have native code")
         return

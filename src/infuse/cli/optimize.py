@@ -15,6 +15,7 @@ from infuse.api import rewritten
 from infuse.cli import terminal
 from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, check_model_output, check_report
+from infuse.doctor.warning import faults_of_exporter
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.feeds import trial_sizes
@@ -76,7 +77,14 @@ def optimize(
         progress("write", 0, 1)
         infuse.save(better, output, opset=file.opset)
         if report is not None:
-            write_report(report, graph, better, data.sizes, model.name)
+            write_report(
+                report,
+                graph,
+                better,
+                data.sizes,
+                model.name,
+                faults=[*map(str, faults_of_exporter(graph))],
+            )
     facts = {**better.report.to_dict(), "level": chosen.level}
     facts["optimize_seconds"] = sum(better.report.seconds.values())
     facts["output"] = terminal.file_facts(output)

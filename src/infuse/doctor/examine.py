@@ -40,6 +40,10 @@ class Diagnostic:
     text: str = field(default="", repr=False)
     difference: float | None = None
 
+    def __str__(self) -> str:
+        where = f" ({self.line})" if self.line else ""
+        return f"{self.node}{where}: {self.fault.wrong}, where {self.fault.right}"
+
     @property
     def repairable(self) -> bool:
         """Whether the file says what the framework computes."""

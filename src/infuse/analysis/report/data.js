@@ -11,6 +11,7 @@ const model = {
   notes: source.notes,
   verified: source.verified,
   verification: source.verification,
+  faults: source.faults,
   made: new Map(), // id → the rewrites that created it, in order
   gone: new Map(), // id → the rewrites that removed it, in order
 };

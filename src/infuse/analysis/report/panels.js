@@ -33,6 +33,17 @@ function showTotals() {
       ),
     ),
   );
+  if (model.faults.length) find("totals").append(faultCard(model.faults));
+}
+
+/** What the exporter did not write as the framework computes it, as a card that opens the notes. */
+function faultCard(faults) {
+  const text = `${faults.length} fault${faults.length === 1 ? "" : "s"}`;
+  const open = () => find("tab-notes").click();
+  return element("div", { class: "total link", id: "faults", title: faults.join("\n"), tabindex: "0", onclick: open, onkeydown: (e) => e.key === "Enter" && open() },
+    element("div", { class: "name" }, "Exporter"),
+    element("div", { class: "now bad" }, text),
+  );
 }
 
 /** The list of rewrites, of all rules or of one. */
@@ -101,6 +112,7 @@ function showNotes() {
   const assumed = Object.entries({ ...a.assumed, ...b.assumed }).map(([name, size]) => `${name} = ${size}`);
   const seconds = Object.entries(model.seconds).map(([level, s]) => `${level} ${s.toFixed(2)} s`);
   const texts = [
+    ...model.faults.map((fault) => `Exporter: ${fault}`),
     model.verification,
     seconds.length ? `Optimized in: ${seconds.join(", ")}.` : "",
     assumed.length ? `Costs are counted with ${assumed.join(", ")}, sizes that the model leaves open.` : "",
