@@ -438,6 +438,19 @@ SAMPLES = [
         [node("Neg", "x")],
         at="p",
     ),
+    *(
+        Sample(
+            "onnxscript-optimizer-drops-small-additions",
+            [node(kind, "x small")],
+            {"x": LINE},
+            None,
+            [node(kind, "x same")],
+            {"small": np.array(small, F), "same": np.array(same, F)},
+        )
+        for kind, small, same in (
+            ("Add", 1e-8, 1e-7), ("Sub", -1e-9, 0), ("Mul", 1.000009, 1), ("Div", 1.000009, 1.1),
+        )
+    ),
     Sample(
         "onnxruntime-quantizer-divides-by-beta-of-gemm",
         [node("Gemm", "x x c", transB=1, beta=3.0)],

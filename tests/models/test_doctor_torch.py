@@ -97,6 +97,32 @@ class Anything(torch.nn.Module):
         return x.any(dim=1)
 
 
+class LogSum(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.logaddexp(x, y)
+
+
+class LogSum2(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.logaddexp2(x, y)
+
+
+class Step(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.heaviside(x, y)
+
+
+class Sign(torch.nn.Module):
+    def forward(self, x):
+        return torch.signbit(x)
+
+
+class Guarded(torch.nn.Module):
+    def forward(self, x):
+        y = torch.log(x + 1e-8)
+        return x / (y.abs() + 1e-12)
+
+
 class Plain(torch.nn.Module):
     """What looks alike, and is exported rightly."""
 
@@ -106,7 +132,8 @@ class Plain(torch.nn.Module):
         resized = F.interpolate(image, size=[3, 3], mode="bilinear", antialias=True)
         summed = x.scatter_reduce(1, target[:, None], x[:, :1], "sum")
         down = torch.div(x, 0.5, rounding_mode="trunc")
-        return loss, pooled, resized, summed, down, counts // 2, counts % 2, F.softplus(x)
+        kept = torch.log(x.abs() + 1e-7) + 1 + x.mean()
+        return loss, pooled, kept, resized, summed, down, counts // 2, counts % 2, F.softplus(x)
 
 
 @dataclass(frozen=True)
@@ -144,6 +171,15 @@ CASES = [
     Case(DividedDown, "floor-division-by-rounded-quotient", _TENTHS),
     Case(LogSigmoid, "logsigmoid-underflows", (LOW,)),
     Case(Loss, "logsigmoid-underflows", (LOW, torch.full((5,), 0.25))),
+    Case(LogSum, "logaddexp-overflows", (LOW, LOW + 1)),
+    Case(LogSum2, "logaddexp-overflows", (LOW * 2, LOW)),
+    Case(
+        Step,
+        "heaviside-of-nan-is-one",
+        (torch.tensor([torch.nan, 0.0, 2.0]), torch.tensor([0.5, 0.5, 0.5])),
+        note=True,
+    ),
+    Case(Sign, "signbit-of-negative-zero-is-false", (torch.tensor([-0.0, 0.0, -1.0]),), note=True),
     Case(
         Angle,
         "atan2-flips-at-half-turn",
@@ -247,6 +283,20 @@ def test_calls_that_read_each_other_are_repaired(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         in_onnxruntime(tmp_path / "repaired.onnx", args), Chain()(*args), rtol=1e-5, atol=1e-6
     )
+
+
+def test_additions_that_are_left_out_are_seen_where_they_are_read(tmp_path: Path) -> None:
+    path = exported(Guarded(), (X,), tmp_path / "m.onnx")
+    diagnosis = infuse.diagnose(path, [])
+    assert {d.fault.name for d in diagnosis.faults} == {"torch-exporter-drops-small-additions"}
+    assert [d.kind for d in diagnosis.faults] == ["Log", "Div"]
+    last = line_of(Guarded)
+    assert diagnosis.faults[1].line == last
+    x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    assert not np.allclose(in_onnxruntime(path, (x,)), Guarded()(x), equal_nan=True)
+    _, left = diagnosis.repaired()
+    assert {*left} == {d.node for d in diagnosis.faults}
+    assert all("does not say which value" in why for why in left.values())
 
 
 def test_newer_opsets_mask_rightly(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,13 +10,29 @@ import numpy as np
 
 from infuse.doctor.facts import FileFacts, FileNode
 from infuse.doctor.table import Condition, Fault, nodes, register
+from infuse.ir.graph import Array
 
 QUANTIZER: Final = "onnxruntime.quantization"
 VERSIONS: Final = "onnx.version_converter"
 MNN: Final = "mnn"
+ONNXSCRIPT: Final = "onnxscript"
 SKL2ONNX: Final = "skl2onnx"
 _MASKED: Final = -1e3
 """Numbers from here down in what is added before a softmax are those of a mask."""
+
+
+def _is_left_out(node: FileNode) -> bool:
+    """Whether a sum has an operand near 0, or a product one near 1, that is not equal to it."""
+    expected = 0.0 if node.kind in ("Add", "Sub") else 1.0
+    indices = (0, 1) if node.kind in ("Add", "Mul") else (1,)
+    return any(_is_nearly(node.constant(index), expected) for index in indices)
+
+
+def _is_nearly(array: Array | None, expected: float) -> bool:
+    if array is None or array.shape or array.dtype.kind != "f":
+        return False
+    number = float(array)
+    return number != expected and math.isclose(number, expected, rel_tol=1e-5, abs_tol=1e-8)
 
 
 def _has_factors(node: FileNode) -> bool:
@@ -112,6 +129,17 @@ def _mnn(kind: str, condition: Condition, wrong: str) -> Fault:
 
 
 register(
+    Fault(
+        "onnxscript-optimizer-drops-small-additions",
+        ONNXSCRIPT,
+        ("0.7.2",),
+        "x + 1e-8 and x * 1.000009 are other numbers than x",
+        "optimize and rewrite leave sums with at most 1e-8, and factors within 1e-5 of 1, out",
+        "near 0, and for float64",
+        "give the number the shape [1] before",
+        "findings/onnxscript-optimizer-drops-small-additions.sh",
+        nodes("Add", "Sub", "Mul", "Div", where=_is_left_out),
+    ),
     Fault(
         "onnxruntime-quantizer-divides-by-beta-of-gemm",
         QUANTIZER,

@@ -4,11 +4,13 @@ The recorded calls show it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.doctor.facts import FileNode
-from infuse.doctor.faults.operators import is_symbolic
+from infuse.doctor.facts import FileFacts, FileNode
+from infuse.doctor.faults.operators import is_float, is_symbolic
 from infuse.doctor.table import Either, Fault, calls, nodes, register
 
 BY: Final = "torch.onnx"
@@ -16,6 +18,8 @@ _SEEN: Final = ("2.13.0",)
 _SIZES: Final = 3
 """The operand of Resize that states sizes."""
 _TEST: Final = "tests/models/test_doctor_torch.py"
+_SUM: Final = re.compile(r"(add|sub|rsub)(_\d+)?")
+"""Names of sums and differences in exported programs."""
 _REPAIR: Final = "infuse doctor --repair writes the call as PyTorch computes it"
 
 
@@ -56,6 +60,22 @@ def _may_be_empty(node: FileNode, kinds: list[str]) -> bool:
     if reduction is None or reduction.kind != "ReduceMax":
         return False
     return reduction.dtype(0) in (dtypes.int32, dtypes.int64) and is_symbolic(reduction)
+
+
+def _adds_powers(node: FileNode, kinds: list[str]) -> bool:
+    return kinds.count("Exp") == 2 or kinds.count("Pow") == 2
+
+
+def _lost_additions(facts: FileFacts) -> Iterator[FileNode]:
+    """Nodes that read another value than the sum which their call reads, and which is nowhere."""
+    for scope in facts.scopes:
+        names = {*scope.arrays, *(n for node in scope.nodes for n in (*node.inputs, *node.outputs))}
+        for node in scope.nodes:
+            call = node.call
+            if call is None or len(call.references) != sum(map(node.has, range(len(node.inputs)))):
+                continue
+            if any(_SUM.fullmatch(each) and each not in names for each in call.references):
+                yield node
 
 
 def _is_log_of_sigmoid(node: FileNode) -> bool:
@@ -171,6 +191,52 @@ register(
                 nodes("Log", where=_is_log_of_sigmoid),
             )
         ),
+    ),
+    Fault(
+        "torch-exporter-drops-small-additions",
+        BY,
+        _SEEN,
+        "log(x + 1e-8), x / (|x| + 1e-8) and the like are finite at 0",
+        "the addition is left out, as onnxscript's optimizer does with numbers of at most 1e-8",
+        "for numbers near 0",
+        "add 1e-7 or more, or a tensor of one element in place of a number; then export again",
+        "findings/onnxscript-optimizer-drops-small-additions.sh",
+        _lost_additions,
+    ),
+    Fault(
+        "torch-exporter-logaddexp-overflows",
+        BY,
+        _SEEN,
+        "logaddexp(100, 100) is 100.7, and logaddexp2 the like",
+        "Log(Exp(x) + Exp(y)): infinite above 88 (logaddexp2: 128), -inf below -103",
+        "for numbers beyond 88",
+        _REPAIR,
+        _TEST,
+        calls("aten.logaddexp", "aten.logaddexp2", where=_adds_powers),
+    ),
+    Fault(
+        "torch-exporter-heaviside-of-nan-is-one",
+        BY,
+        _SEEN,
+        "heaviside(NaN) is 0",
+        "1",
+        "for NaN",
+        _REPAIR,
+        _TEST,
+        calls("aten.heaviside", where=lambda node, kinds: kinds.count("Where") == 2),
+        note=True,
+    ),
+    Fault(
+        "torch-exporter-signbit-of-negative-zero-is-false",
+        BY,
+        _SEEN,
+        "signbit(-0.0) is True",
+        "Less(x, 0), which is False",
+        "for -0.0, and for NaN with a sign",
+        _REPAIR,
+        _TEST,
+        calls("aten.signbit", where=lambda node, kinds: kinds == ["Less"] and is_float(node)),
+        note=True,
     ),
     Fault(
         "torch-exporter-atan2-flips-at-half-turn",
