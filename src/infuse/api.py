@@ -96,7 +96,8 @@ def load(source: PathLike | bytes | Any, options: FormatOptions | None = None) -
     if graph.metadata.get("onnx.producer_name") == "pytorch":
         from infuse.doctor.warning import warn_of_exporter
 
-        warn_of_exporter(graph, "the model" if isinstance(source, bytes) else os.fspath(source))
+        where = os.fspath(source) if isinstance(source, str | os.PathLike) else "the model"
+        warn_of_exporter(graph, where)
     return graph
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -311,6 +312,9 @@ def test_load_warns_with_the_line(tmp_path: Path) -> None:
     (warning,) = caught
     assert line_of(Pooled) in str(warning.message)
     assert warning.filename == __file__
+    for source in (onnx.load(path), path.read_bytes()):
+        with pytest.warns(ExporterWarning, match="the model: the exporter"):
+            infuse.load(source)
 
 
 def test_check_lists_what_the_exporter_got_wrong(
@@ -337,8 +341,6 @@ def test_check_lists_what_the_exporter_got_wrong(
 def test_what_is_not_recorded_is_no_error(
     edit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import onnx
-
     path = exported(Pooled(), (IMAGE,), tmp_path / "m.onnx")
     model = onnx.load(path)
     replaced: dict[str, Callable[[str], str]] = {

@@ -11,6 +11,7 @@ from infuse import dtypes
 from infuse.doctor.facts import FileFacts, FileNode
 from infuse.doctor.faults.operators import (
     ML,
+    is_bounded,
     is_even_size,
     is_float,
     is_symbolic,
@@ -116,6 +117,10 @@ def _half_scales(node: FileNode) -> bool:
 
 def _forgets_past(node: FileNode) -> bool:
     return node.has(6) and node.has(7) and not (node.gives(1) and node.gives(2))
+
+
+def _sums_wide(node: FileNode) -> bool:
+    return node.dtype(0) in (dtypes.int64, dtypes.uint64) and not is_bounded(node)
 
 
 def _reads_sigmoid(node: FileNode) -> bool:
@@ -304,6 +309,18 @@ register(
         "test for NaN with IsNaN",
         _TEST,
         nodes("ReduceMax", "ReduceMin", where=is_float),
+        note=True,
+    ),
+    Fault(
+        "onnxruntime-sums-of-int64-are-computed-in-float64",
+        BY,
+        _BOTH,
+        "sums, products and powers of int64 are exact, or wrap around",
+        "they are computed in float64, and saturate",
+        "beyond 2⁵³, as time stamps in nanoseconds and hashes are",
+        "use MatMul, CumSum or ReduceMax for such numbers",
+        "findings/onnxruntime-sums-of-int64-are-computed-in-float64.sh",
+        nodes("ReduceSum", "ReduceProd", "ReduceMean", "ReduceL1", "Pow", where=_sums_wide),
         note=True,
     ),
     Fault(
