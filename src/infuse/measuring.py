@@ -216,12 +216,11 @@ def compare(
 
 
 @bounded
-def diagnose(
-    model: PathLike, runtimes: Sequence[str] | str = ("onnxruntime", "openvino")
-) -> Diagnosis:
+def diagnose(model: PathLike, runtimes: Sequence[str] | str | None = None) -> Diagnosis:
     """What a model file shows of the known faults of its exporter, and of these runtimes and tools
     (`onnxruntime`, or a version of it as in `onnxruntime==1.32.0`; `infuse doctor --list` names
-    all): nodes, lines of source, what comes instead of the right numbers.
+    all; None: the usual ones of the format): nodes, lines of source, what comes instead of the
+    right numbers.
 
     `.faults` change results for ordinary numbers, `.notes` for special ones alone; `.repaired()` is
     the graph in which calls that the exporter got wrong mean what the framework computes.

@@ -51,19 +51,19 @@ def doctor(
         raise typer.BadParameter("name a model, or --list")
     if repair is not None:
         check_model_output(repair, FileOptions())
-    diagnosis = infuse.diagnose(model, options.runtimes)
+    diagnosis = infuse.diagnose(model, options.runtimes or None)
     facts = diagnosis.to_dict()
-    facts["repaired"] = None if repair is None else _repair(diagnosis, repair, options)
+    facts["repaired"] = None if repair is None else _repair(diagnosis, repair)
     terminal.answer(facts, as_json, lambda: _print(facts, options))
     if facts["faults"] if repair is None else facts["repaired"]["faults"]:
         raise typer.Exit(1)
 
 
-def _repair(diagnosis: Diagnosis, output: Path, options: DoctorOptions) -> dict[str, Any]:
+def _repair(diagnosis: Diagnosis, output: Path) -> dict[str, Any]:
     """What was written, and which faults it still has."""
     graph, left = diagnosis.repaired()
     infuse.save(graph, output)
-    after = infuse.diagnose(output, options.runtimes)
+    after = infuse.diagnose(output, diagnosis.runtimes)
     return {"file": str(output), "not_repaired": left, "faults": after.to_dict()["faults"]}
 
 
@@ -74,8 +74,9 @@ def _print(facts: dict[str, Any], options: DoctorOptions) -> None:
     for each in shown:
         _print_one(each)
     if not facts["faults"]:
-        runtimes = ", ".join(options.runtimes)
-        terminal.say(f"no known fault of its exporter, and none of {runtimes}")
+        runtimes = ", ".join(facts["runtimes"])
+        also = f", and none of {runtimes}" if runtimes else ""
+        terminal.say(f"no known fault of its exporter{also}")
     if facts["notes"] and not options.notes:
         count = terminal.counted(len(facts["notes"]), "note")
         terminal.say(f"{count} on special numbers: --notes shows them")

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from infuse.doctor.examine import Diagnostic, examine, installed, is_untested
+from infuse.doctor.examine import Diagnostic, examine, installed, is_untested, runtimes_of
 from infuse.doctor.facts import FileFacts
 from infuse.doctor.graph_file import facts_of_graph
 from infuse.doctor.onnx_file import facts_of
@@ -27,6 +27,7 @@ class Diagnosis:
     model: str
     producer: str
     producer_version: str
+    runtimes: Sequence[str]
     diagnostics: Sequence[Diagnostic]
     graph: Graph
 
@@ -54,13 +55,14 @@ class Diagnosis:
             "model": self.model,
             "producer": self.producer,
             "producer_version": self.producer_version,
+            "runtimes": list(self.runtimes),
             "faults": [_plain(each, self.producer_version) for each in self.faults],
             "notes": [_plain(each, self.producer_version) for each in self.notes],
         }
 
 
-def diagnose(source: str | PathLike[str], names: Sequence[str]) -> Diagnosis:
-    """The diagnosis of a model file for these runtimes and tools."""
+def diagnose(source: str | PathLike[str], names: Sequence[str] | None = None) -> Diagnosis:
+    """The diagnosis of a model file for these runtimes and tools (None: those of its format)."""
     path = Path(fspath(source))
     graph = load(path)
     facts = _facts(path, graph)
@@ -71,6 +73,7 @@ def diagnose(source: str | PathLike[str], names: Sequence[str]) -> Diagnosis:
         str(path),
         facts.producer,
         facts.producer_version,
+        runtimes_of(facts.format) if names is None else names,
         [replace(each, difference=measured.get(each.text)) for each in found],
         graph,
     )

@@ -13,15 +13,24 @@ from infuse.doctor.facts import FileFacts, FileNode
 from infuse.doctor.table import FAULTS, Fault
 from infuse.errors import OptionError, did_you_mean
 
-PRODUCERS: Final[Mapping[str, str]] = {"pytorch": "torch.onnx", "skl2onnx": "skl2onnx"}
-"""Who errs, by the name of a file's producer."""
-RUNTIMES: Final = ("onnxruntime", "openvino")
-"""Those that are looked at where none is named."""
+PRODUCERS: Final[Mapping[str, str]] = {
+    "pytorch": "torch.onnx",
+    "skl2onnx": "skl2onnx",
+    "TensorFlow Lite": "tflite.converter",
+}
+"""Who wrote a file, by the producer that it names, or by its format."""
+RUNTIMES: Final[Mapping[str, Sequence[str]]] = {
+    "ONNX": ("onnxruntime", "openvino"),
+    "TensorFlow Lite": ("litert",),
+}
+"""Those that are looked at where none is named, by the format of the file."""
 _PACKAGES: Final[Mapping[str, str]] = {
     "torch.onnx": "torch",
     "onnxruntime.quantization": "onnxruntime",
     "onnx.version_converter": "onnx",
     "mnn": "MNN",
+    "litert": "ai-edge-litert",
+    "tflite.converter": "tensorflow",
 }
 
 
@@ -57,14 +66,14 @@ def table() -> Sequence[Fault]:
     return tuple(FAULTS)
 
 
-def examine(facts: FileFacts, names: Iterable[str]) -> list[Diagnostic]:
-    """What the file shows of its producer's faults and of those of these runtimes and tools, which
-    may be of a version: `onnxruntime` or `onnxruntime==1.32.0`.
+def examine(facts: FileFacts, names: Iterable[str] | None) -> list[Diagnostic]:
+    """What the file shows of its producer's faults and of those of these runtimes and tools (None:
+    those of its format), which may be of a version: `onnxruntime` or `onnxruntime==1.32.0`.
 
     OptionError for a name that the table does not have.
     """
-    versions = dict(map(_named, names))
-    own = PRODUCERS.get(facts.producer)
+    versions = dict(map(_named, runtimes_of(facts.format) if names is None else names))
+    own = PRODUCERS.get(facts.producer or facts.format)
     if own is not None:
         versions[own] = facts.producer_version or None
     return [
@@ -73,6 +82,11 @@ def examine(facts: FileFacts, names: Iterable[str]) -> list[Diagnostic]:
         if fault.by in versions and not _is_gone(fault, versions[fault.by])
         for node in fault.detect(facts)
     ]
+
+
+def runtimes_of(format: str) -> Sequence[str]:
+    """The runtimes that are looked at for a format where none is named."""
+    return RUNTIMES.get(format, ())
 
 
 def _named(text: str) -> tuple[str, str | None]:

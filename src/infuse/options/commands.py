@@ -113,9 +113,9 @@ class DoctorOptions(Checked):
     """Whose faults are looked for in a model file besides those of its exporter, and shown."""
 
     runtimes: Sequence[str] = option(
-        ("onnxruntime", "openvino"),
+        (),
         "A runtime or tool, or a version of it, as in onnxruntime==1.32.0 (repeatable, or with "
-        "commas); --list names all.",
+        "commas; --list names all); default: the usual runtimes of the format.",
         flag="--for",
         metavar="NAME",
         form="values",
