@@ -300,6 +300,42 @@ def test_additions_that_are_left_out_are_seen_where_they_are_read(tmp_path: Path
     assert all("does not say which value" in why for why in left.values())
 
 
+class Many(torch.nn.Module):
+    """Calls that agree and one that does not, with a size that is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = torch.tanh(self.linear(x)) - x
+        return y.view(-1, x.shape[1]) % 0.1
+
+
+def test_every_recorded_call_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dynamic = ({0: torch.export.Dim("batch")},)
+    path = exported(Many(), (X,), tmp_path / "m.onnx", dynamic_shapes=dynamic)
+    report = infuse.diagnose(path).compare_calls()
+    assert report.agree >= 3
+    assert [each.target for each in report.differ] == ["aten.remainder.Scalar"]
+    assert not report.differ[0].special
+    model = onnx.load(path)
+    (tanh,) = (n for n in model.graph.node if n.op_type == "Tanh")
+    tanh.op_type = "Sin"
+    onnx.save(model, path)
+    report = infuse.diagnose(path).compare_calls()
+    assert sorted(each.target for each in report.differ) == [
+        "aten.remainder.Scalar",
+        "aten.tanh.default",
+    ]
+    answer = Cli(capsys)("doctor", path, "--calls")
+    assert "aten.tanh.default" in answer.out
+    facts = Cli(capsys)("doctor", path, "--calls", "--json").json["calls"]
+    assert facts["agree"] == report.agree
+
+
 def test_newer_opsets_mask_rightly(tmp_path: Path) -> None:
     path = exported(Masked(), (QUERY, OPEN), tmp_path / "m.onnx", opset_version=23)
     assert not infuse.diagnose(path, []).diagnostics

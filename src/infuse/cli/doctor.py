@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +55,7 @@ def doctor(
     diagnosis = infuse.diagnose(model, options.runtimes or None)
     facts = diagnosis.to_dict()
     facts["repaired"] = None if repair is None else _repair(diagnosis, repair)
+    facts["calls"] = asdict(diagnosis.compare_calls()) if options.calls else None
     terminal.answer(facts, as_json, lambda: _print(facts, options))
     if facts["faults"] if repair is None else facts["repaired"]["faults"]:
         raise typer.Exit(1)
@@ -80,6 +82,8 @@ def _print(facts: dict[str, Any], options: DoctorOptions) -> None:
     if facts["notes"] and not options.notes:
         count = terminal.counted(len(facts["notes"]), "note")
         terminal.say(f"{count} on special numbers: --notes shows them")
+    if facts["calls"] is not None:
+        _print_calls(facts["calls"])
     repaired = facts["repaired"]
     if repaired is not None:
         faults = repaired["faults"]
@@ -104,6 +108,19 @@ def _print_one(each: dict[str, Any]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         terminal.say(f"  {name:{width}}  {text}")
+
+
+def _print_calls(calls: dict[str, Any]) -> None:
+    left = sum(calls["not_compared"].values())
+    count = terminal.counted(calls["agree"], "recorded call")
+    terminal.say(f"{count} traced again agree, {left} could not be compared")
+    rows = [
+        (c["node"], c["target"], c["line"], f"{c['difference']:.2g}", "yes" if c["special"] else "")
+        for c in calls["differ"]
+    ]
+    if rows:
+        columns = ("node", "call", "line", "#off by", "for special numbers alone")
+        terminal.say_table("calls that differ in trials", columns, rows)
 
 
 def _apart(difference: float | None) -> str:

@@ -13,7 +13,8 @@ from infuse.doctor.facts import FileFacts
 from infuse.doctor.graph_file import facts_of_graph
 from infuse.doctor.onnx_file import facts_of
 from infuse.doctor.repair import repaired
-from infuse.doctor.retrace import difference, retraced, written_calls
+from infuse.doctor.retrace import retraced, written_calls
+from infuse.doctor.trials import CallReport, compare_calls, difference
 from infuse.errors import InfuseError
 from infuse.frontends.formats import format_name, load
 from infuse.frontends.onnx import opened
@@ -48,6 +49,12 @@ class Diagnosis:
         texts = {each.text: each.node for each in self.diagnostics if each.repairable}
         graph, left = repaired(self.graph, texts)
         return graph, {texts[text]: why for text, why in left.items()}
+
+    def compare_calls(self) -> CallReport:
+        """Every call that the exporter recorded, traced again and compared on numbers of trials:
+        finds also what no row of the table knows.
+        """
+        return compare_calls(self.graph)
 
     def to_dict(self) -> dict[str, Any]:
         """The diagnosis as plain data."""

@@ -5,7 +5,7 @@ PyTorch's operators, beside the nodes that the exporter wrote for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,22 +13,13 @@ import numpy as np
 
 import infuse.tracing.aten  # noqa: F401  registers the operators
 from infuse.doctor.recorded import NODE, RecordedCall, Reference, recorded_call
-from infuse.errors import InfuseError, UnsupportedOperatorError
-from infuse.ir import dims
-from infuse.ir.clone import clone_nodes
-from infuse.ir.graph import Array, Graph, Node, Value, captured
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.types import TensorType
-from infuse.ops.core.evaluate import evaluate
-from infuse.ops.core.feeds import random_array
-from infuse.ops.core.inference import symbols_of
 from infuse.tracing.aten.calls import Meta, TorchImporter
 
 _ORIGINAL: Final = "pkg.torch.onnx.original_node_name"
-_SIZE: Final = 3
-"""Symbolic sizes in trials."""
-_TRIALS: Final = 12
-_TENTHS: Final = tuple(number / 10 for number in range(-30, 31))
-_SPECIAL: Final = (0.0, -0.0, 1.0, -1.0, 0.5, 20.0, -20.0, 120.0, -120.0, np.inf, -np.inf, np.nan)
+_PREFIXES: Final = ("p_", "b_", "c_")
 
 
 @dataclass(frozen=True)
@@ -135,7 +126,8 @@ def _fits(value: Value, type: TensorType) -> bool:
 def _arguments(written: WrittenCall) -> Mapping[str, Value]:
     """The values of the arguments, by the names that they have in the exported program."""
     graph, references = written.graph, written.call.references
-    names = {value.name: value for value in _operands(written.nodes)} | _inputs(graph)
+    operands = _operands(written.nodes)
+    names = {value.name: value for value in operands} | _stored(operands) | _inputs(graph)
     if any(name not in names for name in references):
         every = (*graph.constants(), *(v for node in graph.nodes for v in node.outputs))
         names = {value.name: value for value in every} | names
@@ -154,6 +146,12 @@ def _arguments(written: WrittenCall) -> Mapping[str, Value]:
     return values
 
 
+def _stored(values: Iterable[Value]) -> dict[str, Value]:
+    """Constants by the names that parameters and buffers have in exported programs."""
+    names = {v.name.replace(".", "_"): v for v in values if v.is_const and v.name}
+    return {prefix + name: value for name, value in names.items() for prefix in _PREFIXES}
+
+
 def _inputs(graph: Graph) -> dict[str, Value]:
     """The inputs by their names in the exported program, which the file may have renamed."""
     stated = json.loads(graph.metadata.get("onnx.values", "{}"))
@@ -162,74 +160,3 @@ def _inputs(graph: Graph) -> dict[str, Value]:
         _, properties = stated.get(value.name, ("", {}))
         inputs[properties.get(_ORIGINAL, value.name)] = value
     return inputs
-
-
-# -- trials ----------------------------------------------------------------------------------------
-
-
-def difference(written: WrittenCall, meaning: Graph, reads: Sequence[Value]) -> float | None:
-    """How far the file's nodes are from the call on random and special numbers: the largest
-    difference over the largest right result, infinite where one of two is no number; None where
-    they cannot be run by themselves.
-    """
-    alone = _alone(written, reads)
-    worst: float | None = None
-    for number in range(_TRIALS):
-        feeds = _feeds(meaning, number)
-        if feeds is None:
-            continue
-        try:
-            with np.errstate(all="ignore"):
-                file, right = (evaluate(graph, feeds)["result"] for graph in (alone, meaning))
-        except InfuseError:
-            continue
-        worst = max(worst or 0.0, _distance(file, right))
-    return worst
-
-
-def _alone(written: WrittenCall, reads: Sequence[Value]) -> Graph:
-    """The nodes of the file as a graph with the inputs of the other."""
-    graph = Graph("file")
-    values: dict[Value, Value] = {}
-    for number, value in enumerate(dict.fromkeys((*reads, *written.reads))):
-        values[value] = graph.add_input(f"x{number}", value.type)
-    for node in clone_nodes(written.nodes, values):
-        graph.add_node(node)
-    graph.add_output(values[written.result], "result")
-    return graph
-
-
-def _feeds(graph: Graph, number: int) -> dict[str, Array] | None:
-    rng = np.random.default_rng(number)
-    feeds = {}
-    for value in graph.inputs:
-        if not isinstance(value.type, TensorType) or value.type.shape is None:
-            return None
-        symbols = dict.fromkeys(symbols_of(value.type), _SIZE)
-        shape = [dims.substitute(d, symbols) for d in value.type.shape]
-        if not all(isinstance(d, int) for d in shape):
-            return None
-        try:
-            array = random_array(value.name, value.dtype.numpy, shape, rng)  # type: ignore[arg-type]
-        except InfuseError:
-            return None
-        if value.dtype.is_float and number % 3:
-            pool = _SPECIAL if number % 3 == 1 else _TENTHS
-            array = np.resize(rng.permutation(pool), array.shape).astype(array.dtype)
-        elif value.dtype.is_bool:
-            array = rng.random(array.shape) < 0.5
-        feeds[value.name] = array
-    return feeds
-
-
-def _distance(file: Array, right: Array) -> float:
-    if file.shape != right.shape or file.dtype.kind not in "fiub":
-        return np.inf
-    a, b = (np.asarray(each, np.float64) for each in (file, right))
-    apart = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-    if not apart.any():
-        return 0.0
-    if not np.isfinite([a[apart], b[apart]]).all():
-        return np.inf
-    scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-    return float(np.abs(a[apart] - b[apart]).max() / scale) if scale else np.inf

@@ -123,3 +123,6 @@ class DoctorOptions(Checked):
     notes: bool = option(
         False, "Also show what concerns special numbers alone: NaN, infinities, empty tensors."
     )
+    calls: bool = option(
+        False, "Also compare every call that the exporter recorded with the nodes written for it."
+    )
