@@ -25,8 +25,8 @@ SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python", "view", "doctor"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
-    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
-    "zh/install",
+    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending", "zh/view"),
+    *("zh/install", "zh/doctor"),
 ]
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 

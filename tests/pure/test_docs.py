@@ -50,6 +50,7 @@ def test_no_page_is_of_an_error_that_is_gone() -> None:
 
 def test_guides_are_there_in_chinese() -> None:
     guides = {"install", "first_steps", "optimize", "compile", "python", "c", "serving", "rollout"}
+    guides |= {"view", "doctor", "container"}
     pages = {path.stem for path in (DOCS / "zh").glob("*.md")}
     assert pages == guides | {"extending", "index"}
     for name in pages:
