@@ -104,19 +104,30 @@ def load(source: PathLike | bytes | Any, options: FormatOptions | None = None) -
 @bounded
 def from_torch(
     module: Any,
-    args: tuple[Any, ...] = (),
-    kwargs: dict[str, Any] | None = None,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
 ) -> Graph:
     """The graph of a PyTorch module in evaluation mode, as torch.export traces it on these
-    arguments, or of an ExportedProgram.
+    arguments (a tuple, or a tensor), or of an ExportedProgram.
 
     `dynamic_shapes` are those of torch.export.export; the names of their sizes are the graph's.
+    `input_names` and `output_names` call the first inputs and results by other names, in order, as
+    those of torch.onnx.export do.
     """
     from infuse.frontends.torch import from_torch as read
 
-    return read(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    return read(
+        module,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        input_names=input_names,
+        output_names=output_names,
+    )
 
 
 @bounded

@@ -10,9 +10,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import InputError, ModelFileError, OptionError
+from infuse.errors import ModelFileError, OptionError
 from infuse.frontends.archives import Archive
 from infuse.frontends.files import map_file
+from infuse.frontends.objects import load_object
 from infuse.ir.graph import Graph
 from infuse.options import FormatOptions, HuggingFace, SavedModel, TorchScript
 
@@ -276,7 +277,7 @@ def load(source: Any, options: FormatOptions | None = None) -> Graph:
     """
     if not isinstance(source, (str, PathLike, bytes, bytearray, memoryview)):
         _check_options("an object of a framework", None, options)
-        return _load_object(source)
+        return load_object(source)
     opened = Source(source)
     format = _format_of(opened)
     if format is not None:
@@ -315,24 +316,3 @@ def model_files(path: str | PathLike[str]) -> list[Path]:
 
 def _format_of(source: Source) -> Format | None:
     return next((format for format in FORMATS if format.matches(source)), None)
-
-
-def _load_object(source: Any) -> Graph:
-    library = type(source).__module__.partition(".")[0]
-    if library == "torch":
-        from infuse.frontends import torch
-
-        return torch.from_torch(source)
-    if library in ("sklearn", "xgboost", "lightgbm", "catboost"):
-        from infuse.frontends import sklearn
-
-        is_booster = type(source).__name__ == "Booster"
-        return sklearn.booster_graph(source) if is_booster else sklearn.load(source)
-    if library in ("onnx", "onnx_ml_pb2"):
-        from infuse.frontends import onnx
-
-        return onnx.load(source)
-    raise InputError(
-        f"no model is read from an object of the class {type(source).__name__} of {library}",
-        hint="save it to a file, and load that",
-    )

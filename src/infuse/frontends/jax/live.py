@@ -11,6 +11,7 @@ import numpy as np
 from infuse.errors import InputError, OptionError
 from infuse.frontends.jax.calls import JaxImporter
 from infuse.frontends.jax.reader import check, constant, run
+from infuse.frontends.objects import required_arguments
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.sizes import numbering
 from infuse.tracing.importer import free_name
@@ -33,11 +34,10 @@ def from_jax(
         ) from error
     if not callable(function):
         raise InputError(f"{type(function).__name__} is not a function")
+    call = f"call infuse.from_jax(function, ({required_arguments(function)}))"
     if not isinstance(args, (tuple, list)):
-        raise InputError(
-            f"the arguments are {type(args).__name__}, not a tuple",
-            hint="call infuse.from_jax(function, (x,))",
-        )
+        raise InputError(f"the arguments are {type(args).__name__}, not a tuple", hint=call)
+    _check_signature(function, args, kwargs or {}, call)
     if isinstance(constants, str):
         raise OptionError("constants is a text, not a list", hint=f"give [{constants!r}]")
     named = dict(kwargs or {})
@@ -52,6 +52,19 @@ def from_jax(
     label = getattr(function, "__name__", "") or type(function).__name__
     check(jaxpr, f"the function {label}")
     return _graph(jax, label, jaxpr, leaves, frozenset(constants), traced.out_info)
+
+
+def _check_signature(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hint: str
+) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions of C have no signature
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InputError(f"the arguments do not fit the function: {error}", hint=hint) from error
 
 
 def _needed(closed: Any) -> Any:
