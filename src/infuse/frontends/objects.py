@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from infuse.errors import InputError
+from infuse.frontends.signatures import required_arguments
 from infuse.ir.graph import Graph
 
 _ESTIMATORS: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
@@ -68,19 +68,6 @@ def _class_of(source: Any, *prefixes: str) -> type | None:
     return None
 
 
-def required_arguments(function: Callable[..., Any], otherwise: str = "x") -> str:
-    """What a call of a function needs, as it stands in a tuple: `x,` or `x, mask`."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # functions of C
-        return f"{otherwise},"
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    ordered = [each for each in parameters if each.kind in places]
-    needed = [each.name for each in ordered if each.default is inspect.Parameter.empty]
-    names = needed or [each.name for each in ordered[:1]] or [otherwise]
-    return f"{names[0]}," if len(names) == 1 else ", ".join(names)
-
-
 # -- what is said of each kind ---------------------------------------------------------------------
 
 
@@ -127,7 +114,7 @@ def _function(source: Any) -> tuple[str, str]:
         f"the function {getattr(source, '__name__', '')}, which is traced on example inputs",
         (
             f"call infuse.from_jax(function, ({arguments})) for one of JAX, or infuse.trace("
-            f"function, {{{names[0]!r}: infuse.Spec('float32', (…))}}) for one in the style of NumPy"
+            f"function, {{{names[0]!r}: infuse.Spec('float32', (…))}}) for one in NumPy's style"
         ),
     )
 

@@ -55,7 +55,7 @@ class ForeignModel:
             hint="copy the folder there, and load it with infuse.load_compiled",
         )
 
-    def run(self, inputs: Mapping[str, Any]) -> NoReturn:
+    def run(self, inputs: Mapping[str, Any] | Any) -> NoReturn:
         """OptionError, always."""
         self._refuse()
 

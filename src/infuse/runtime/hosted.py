@@ -22,6 +22,7 @@ from infuse.ir.types import TensorType, Type
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.inference import infer_graph
+from infuse.runtime.feeds import by_name
 from infuse.runtime.folder import STAGES, check_replaceable, publish
 from infuse.runtime.interface import COMPILED, PREBUILT
 from infuse.runtime.model import CompiledModel
@@ -157,10 +158,11 @@ class HostedModel:
         """The sum of what the native stages need at least."""
         return sum(part.arena_lower_bound for part in self.native)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run
-        fails.
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
+        """The outputs by name, for arrays by name, or for an array where the model needs one.
+        InputError when the inputs do not fit, RuntimeFailure when the run fails.
         """
+        inputs = by_name(inputs, self.inputs)
         names = {spec.name: spec.optional for spec in self.inputs}
         wrong = sorted(name for name in names.keys() ^ inputs.keys() if not names.get(name, False))
         if wrong:

@@ -25,7 +25,7 @@ def tier_of(metadata: Mapping[str, Any]) -> str:
 class Runner(Protocol):
     """What runs a model for one thread at a time."""
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
         """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run
         fails.
         """
@@ -100,9 +100,9 @@ class Model(Protocol):
         """The most bytes of intermediate tensors that were live at once."""
         ...
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run
-        fails.
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
+        """The outputs by name, for arrays by name, or for an array where the model needs one.
+        InputError when the inputs do not fit, RuntimeFailure when the run fails.
         """
         ...
 

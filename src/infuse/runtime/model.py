@@ -126,8 +126,9 @@ class CompiledModel:
         finally:
             self._give_back(session)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The outputs by name, freshly allocated, for arrays by input name.
+    def run(self, inputs: Mapping[str, Any] | Array) -> dict[str, Array]:
+        """The outputs by name, freshly allocated, for arrays by input name, or for an array where
+        the model needs one.
 
         Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the
         run fails.

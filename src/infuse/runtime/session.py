@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from infuse.errors import DataError, InputError, RuntimeFailure, did_you_mean
 from infuse.runtime.cpus import usable_threads
+from infuse.runtime.feeds import by_name, not_an_array
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec, returned
 from infuse.runtime.stated import StatedShapes
@@ -185,14 +186,17 @@ class Session:
         """
         return self._signature.library.records(self._open_handle())
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The outputs by name, freshly allocated, for arrays by input name.
+    def run(self, inputs: Mapping[str, Any] | Array) -> dict[str, Array]:
+        """The outputs by name, freshly allocated, for arrays by input name, or for an array where
+        the model needs one.
 
         Raises InputError when names, types or shapes are not the model's, RuntimeFailure when the
         run fails.
         """
         signature = self._signature
         names = signature.input_names
+        if type(inputs) is not dict:
+            inputs = by_name(inputs, signature.inputs)
         try:
             values = [inputs[name] for name in names]
         except KeyError:
@@ -315,10 +319,8 @@ class Session:
         spec = self._signature.inputs[index]
         try:
             array = np.asarray(value)
-        except ValueError as error:
-            raise InputError(
-                f"the input {spec.name} is not an array: {error}", hint=f"the model takes {spec}"
-            ) from error
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise not_an_array(spec, value, error) from error
         if array.dtype == spec.dtype:
             return array
         swapped = array.dtype.newbyteorder() == spec.dtype

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import InfuseError
+from infuse.runtime.feeds import by_name
 from infuse.runtime.interface import Model, Runner
 from infuse.runtime.session import unpack
 from infuse.runtime.shapes import TensorSpec
@@ -166,7 +167,7 @@ class SwappingModel:
         """The most bytes of intermediate tensors that were live at once."""
         return self.current.arena_lower_bound
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
         """The outputs by name. InputError when the inputs do not fit, RuntimeFailure when the run
         fails.
         """
@@ -183,7 +184,8 @@ class SwappingModel:
         """A context of the caller's own, for one thread."""
         return SwappingSession(self, threads)
 
-    def _run(self, runner: Model | Runner, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _run(self, runner: Model | Runner, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
+        inputs = by_name(inputs, self.inputs)
         results = runner.run(inputs)
         if self._is_sampling:
             self._remember(inputs, [*results.values()])
@@ -234,7 +236,7 @@ class SwappingSession:
             before.close()
         return self._session
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
         """See `Session.run`."""
         return self._owner._run(self._current(), inputs)
 

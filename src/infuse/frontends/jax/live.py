@@ -11,7 +11,7 @@ import numpy as np
 from infuse.errors import InputError, OptionError
 from infuse.frontends.jax.calls import JaxImporter
 from infuse.frontends.jax.reader import check, constant, run
-from infuse.frontends.objects import required_arguments
+from infuse.frontends.signatures import required_arguments
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.sizes import numbering
 from infuse.tracing.importer import free_name

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from infuse.errors import InputError, OptionError, UnsupportedOperatorError
 from infuse.frontends.archives import Archive
-from infuse.frontends.objects import required_arguments
+from infuse.frontends.signatures import required_arguments
 from infuse.frontends.torch.exported import load
 from infuse.frontends.torch.naming import named_sizes, with_dims
 from infuse.frontends.torch.reader import is_read
