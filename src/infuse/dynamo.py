@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
+from infuse.dynamo_report import Recorder, Report
 from infuse.errors import InputError, OptionError, UnsupportedOperatorError
 from infuse.options import CompileOptions, Rules
 from infuse.options.fields import flat_fields
@@ -62,12 +63,26 @@ def backend(
     def compiler(graph: Any, _: Any) -> Any:
         return _boxed(Function(graph, compiling, rules))
 
+    _recorder.add(module)
     compile_functional = aot_autograd(
         fw_compiler=_refuse_gradients,
         inference_compiler=compiler,
         decompositions=decompositions(),
     )
     return compile_functional(module, inputs)
+
+
+_recorder = Recorder(backend)
+_recorder.listen()
+backend.reset = _recorder.clear  # type: ignore[attr-defined]  # what torch._dynamo.reset calls
+
+
+def report() -> Report:
+    """How much of the programs of this process torch has handed to Infuse: graphs, operators, and
+    what torch runs itself and why. `torch._dynamo.reset()` starts anew.
+    """
+    _recorder.listen()
+    return _recorder.report()
 
 
 def _refuse_gradients(*_: Any) -> Any:

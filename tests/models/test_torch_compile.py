@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from infuse.dynamo import backend
+from infuse.dynamo import backend, report
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of torch, about itself
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore:torch.compile leaves a part:RuntimeWarning"),
 ]
 
 
@@ -178,3 +179,62 @@ def test_gradients_are_refused() -> None:
 def test_operators_that_are_missing_are_named() -> None:
     with pytest.raises(Exception, match=r"aten\._linalg_eigh"):
         compiled(torch.linalg.eigh)(torch.eye(3))
+
+
+class Tagger(torch.nn.Module):
+    """A recurrent layer between others."""
+
+    def __init__(self, layer: type[torch.nn.Module]) -> None:
+        super().__init__()
+        self.layer, self.linear = layer(4, 8, batch_first=True), torch.nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.linear(self.layer(torch.relu(x))[0])
+        return result
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_what_torch_does_not_trace_is_reported(layer: type[torch.nn.Module]) -> None:
+    report()
+    module, x = Tagger(layer).eval(), torch.randn(2, 5, 4)
+    with pytest.warns(RuntimeWarning, match=r"leaves a part of Tagger\.forward .*from_torch"):
+        result = compiled(module)(x)
+    torch.testing.assert_close(result, module(x))
+    made = report()
+    assert (made.graphs, made.operators) == (0, 0)
+    (reason,) = made.breaks
+    assert f"({layer.__name__}(4, 8, batch_first=True))" in reason
+    assert "nothing" in str(made)
+    assert f"{__file__}:" in str(made)
+
+
+def test_parts_are_counted_and_the_warning_comes_once() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin() + 1
+        return y.exp() * 3 - 1 if y.sum() > 0 else y
+
+    report()
+    again = compiled(function)
+    with pytest.warns(RuntimeWarning, match="leaves a part of") as warned:
+        torch.stack([compiled(function)(torch.ones(4)), again(torch.ones(4, 2))[:, 0]])
+    assert sum("leaves a part" in str(each.message) for each in warned) == 1
+    made = report()
+    assert made.graphs >= 2
+    assert made.traced[0].operators == 4  # sin, +, sum, >
+    assert made.traced[0].graphs[0]["sin"] == 1
+    assert made.traced[0].breaks
+    assert made.traced[1].operators == 3  # exp, *, -
+    torch._dynamo.reset()
+    assert report().traced == ()
+
+
+def test_other_backends_and_whole_programs_are_not_warned_of(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    report()
+    x = torch.randn(2, 5, 4)
+    torch.compile(Tagger(torch.nn.LSTM).eval(), backend="eager")(x)
+    assert report().traced == ()
+    compiled(torch.nn.Linear(4, 3))(x)
+    assert (report().graphs, report().operators, report().breaks) == (1, 1, ())
+    assert not [each for each in recwarn if "leaves a part" in str(each.message)]

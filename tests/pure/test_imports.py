@@ -15,7 +15,16 @@ FILES = {"errors", "dtypes", "mapped", "budgets", "immutable", "sources", "catal
 BASE = FILES | {"options"}
 # Files beside the rooms that belong to one: the public surface is called `infuse`, and has a folder
 # of its own, the program is part of `cli`.
-SURFACE = ("__init__", "api", "compressing", "measuring", "peers", "dynamo", "onnxruntime")
+SURFACE = (
+    "__init__",
+    "api",
+    "compressing",
+    "measuring",
+    "peers",
+    "dynamo",
+    "dynamo_report",
+    "onnxruntime",
+)
 PROGRAM = ("__main__",)
 INNER = ("targets.c", "targets.cpu", "targets.text")
 """Folders inside of others that are rooms of their own."""

@@ -45,9 +45,14 @@ def from_torch(
             )
         args = _arguments(torch, module, args, kwargs)
         dynamic_shapes = with_dims(dynamic_shapes)
-        program = torch.export.export(
-            module, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
-        )
+        try:
+            program = torch.export.export(
+                module, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
+            )
+        except Exception as error:
+            if recurrent := [m for m in module.modules() if isinstance(m, torch.nn.RNNBase)]:
+                raise _not_traced(recurrent[0], error) from error
+            raise
     if not isinstance(program, torch.export.ExportedProgram):
         raise InputError(
             f"{type(module).__name__} is neither a torch.nn.Module nor an ExportedProgram"
@@ -71,6 +76,17 @@ def from_torch(
     mutated = len(signature.buffers_to_mutate) + len(signature.user_inputs_to_mutate)
     _name(graph, mutated, input_names, output_names)
     return graph
+
+
+def _not_traced(layer: Any, error: Exception) -> UnsupportedOperatorError:
+    """The error for a module that torch.export does not trace, as it has this layer."""
+    first = str(error).strip().partition("\n")[0]
+    return UnsupportedOperatorError(
+        f"torch.export does not trace a module with {type(layer).__name__}: {first}",
+        hint="leave the length of sequences fixed, go by torch.jit.script and"
+        " infuse.from_torchscript, or where sequences are packed by"
+        " torch.onnx.export(module, (x, lengths), 'model.onnx', dynamo=False)",
+    )
 
 
 def _arguments(
