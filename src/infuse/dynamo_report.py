@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final
 
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
@@ -84,7 +85,7 @@ class Recorder:
 
     def listen(self) -> None:
         """Let torch say when it traces a function; it forgets its listeners when it is reset."""
-        from torch._dynamo import callback_handler
+        from torch._dynamo.callback import callback_handler
 
         for callbacks, own in (
             (callback_handler.start_callbacks, self._begin),
@@ -137,14 +138,14 @@ class Recorder:
 
 def _traced_code(backend: Any) -> Any:
     """The code that torch traces now, if it does so for this backend."""
-    frame = sys._getframe()
-    while frame is not None:  # type: ignore[redundant-expr]
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
         if frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals:
             asked = frame.f_locals["compiler_fn"]
             for name in ("_torchdynamo_orig_backend", "compiler_fn"):
                 asked = getattr(asked, name, asked)
             return frame.f_locals.get("code") if asked is backend else None
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

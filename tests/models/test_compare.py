@@ -117,6 +117,33 @@ def test_the_layer_that_departs_is_seen(coarse: Path, examples: tuple[Path, Path
         assert row.sqnr == pytest.approx(signal_to_noise(b, a), abs=0.01)
 
 
+@pytest.mark.parametrize("ending", ["infuse", "onnx"])
+def test_channels_that_compression_scaled_are_compared_as_they_were(
+    ending: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Two layers, of which the first makes some channels large: their scales move."""
+    weights = [rng.standard_normal(shape, np.float32) for shape in ((32, 64), (64, 64), (64, 8))]
+    weights[0][:, ::16] *= 40
+    graph = parse("""graph "g" (%x: float32[n, 32], %a: float32[32, 64], %b: float32[64, 64],
+        %c: float32[64, 8]) { %p = MatMul(%x, %a) %q = Relu(%p) %r = MatMul(%q, %b)
+        %s = Relu(%r) %y = MatMul(%s, %c) return y = %y }""")
+    for value, array in zip(graph.inputs[1:], weights):
+        value.default = array
+    graph = infuse.optimize(graph, "none", fix_defaults=True)
+    rows = {"x": rng.standard_normal((256, 32), np.float32)}
+    data = infuse.Examples(rows, batch=64)
+    small = infuse.compress(
+        graph, infuse.Int8(), data=data, options=infuse.CompressOptions(allow_slower=True)
+    )
+    assert any("equalized" in layer.calibrator for layer in small.compression.layers)
+    infuse.save(small, tmp_path / f"small.{ending}")
+    result = infuse.compare(graph, tmp_path / f"small.{ending}", data, **QUICK)
+    noise = {row.value: row.agreement.sqnr for row in result.layers}
+    assert noise
+    assert min(noise.values()) > 25, noise
+    assert result.outputs[0].agreement.sqnr > 25
+
+
 def test_a_model_beside_itself_is_equal() -> None:
     result = infuse.compare(DIGITS, DIGITS, data=infuse.Examples(dims={"batch": 2}), **QUICK)
     assert result.is_random

@@ -5,16 +5,20 @@ and that they are taken only where layers err less.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import infuse
 from infuse.compression.equalization import Evening, Sampled, evenings_of, scales_of
 from infuse.compression.layers import find_layers
 from infuse.compression.rescaling import Site, find_sites, rescaled
 from infuse.compression.scratch import ScratchArrays
+from infuse.errors import ModelFileError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
+from infuse.ir.scales import SCALES, noted_scales
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import METHODS, Int4, Int8
@@ -100,6 +104,45 @@ def test_a_rescaled_graph_computes_the_same(name: str, rng: np.random.Generator)
     copies = {layer.node.serial: layer for layer in find_layers(result)}
     for layer in (layer for site in sites for layer in site.layers):
         assert not np.allclose(copies[layer.node.serial].matrices, layer.matrices)
+
+
+@pytest.mark.parametrize("name", FOLDING)
+def test_a_rescaled_graph_says_by_what_each_value_is_divided(
+    name: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    inputs, body = FOLDING[name]
+    graph = graph_of(rng, body, inputs)
+    result = graph
+    for _ in range(2):  # scales of scales
+        scales = {
+            site: np.float32(10.0 ** rng.uniform(-1, 1, int(str(site.activation.shape[1]))))
+            for site in find_sites(find_layers(result))
+        }
+        result = rescaled(result, scales, ScratchArrays())
+    infuse.save(result, tmp_path / "scaled.infuse")
+    infuse.save(result, tmp_path / "scaled.onnx")
+    x = rng.standard_normal([int(str(n)) for n in graph.inputs[0].shape]).astype(np.float32)
+    values = [node.output.name for node in graph.nodes]
+    right = evaluate(graph, {"x": x}, fetch=values)
+    for each in (result, *(infuse.load(tmp_path / f"scaled.{end}") for end in ("infuse", "onnx"))):
+        own = {value.name for node in each.nodes for value in node.outputs} | {"y"}
+        fetched = [value for value in values if value in own]  # ONNX may have others in between
+        noted, same = noted_scales(each), evaluate(each, {"x": x}, fetch=fetched)
+        assert noted
+        for value in fetched:
+            array = noted[value].undone(same[value]) if value in noted else same[value]
+            bound = 2e-4 * float(np.abs(right[value]).max())
+            np.testing.assert_allclose(array, right[value], rtol=2e-4, atol=bound)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"a": 3}', '{"a": [1, "?"]}', '{"a": [1, "AADAfw=="]}', '{"a": ["b", ""]}']
+)
+def test_notes_of_strangers_are_checked(text: str, rng: np.random.Generator) -> None:
+    graph = graph_of(rng, NORMALIZED)
+    graph.metadata[SCALES] = text
+    with pytest.raises(ModelFileError, match=r"infuse\.scales cannot be read"):
+        noted_scales(graph)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from infuse.compression.turning import turned
 from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
+from infuse.ir.scales import rotated_values
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import Int4, Int8, Int8Dynamic, Sparse
@@ -191,6 +192,22 @@ def test_a_turned_graph_computes_the_same(name: str, rng: np.random.Generator) -
     copies = {layer.node.serial: layer for layer in find_layers(result)}
     for layer in (layer for basis in bases for layer in basis.layers):
         assert not np.allclose(copies[layer.node.serial].weights, layer.weights)
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_a_turned_graph_says_which_values_are(name: str, rng: np.random.Generator) -> None:
+    inputs, body, _ = TURNED[name]
+    graph = graph_of(rng, body, inputs)
+    _, result = turned_at_random(graph, rng)
+    given, rotated = feeds(graph, rng), rotated_values(result)
+    assert rotated
+    values = [value.name for node in graph.nodes for value in node.outputs]
+    right, same = (evaluate(each, given, fetch=values) for each in (graph, result))
+    for value in values:
+        bound = 2e-5 * float(np.abs(right[value]).max())
+        is_same = np.allclose(same[value], right[value], rtol=2e-5, atol=bound)
+        assert is_same or value in rotated, value
+    assert sum(not np.allclose(same[v], right[v], rtol=1e-3) for v in rotated & {*values})
 
 
 def test_weights_that_an_embedding_shares_become_two(rng: np.random.Generator) -> None:

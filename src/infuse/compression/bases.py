@@ -26,6 +26,8 @@ class Basis:
     readers: tuple[Layer, ...]
     layers: tuple[Layer, ...]
     """Those that write or read."""
+    values: tuple[Value, ...] = ()
+    """All that have these channels."""
 
 
 def find_bases(graph: Graph, layers: Sequence[Layer]) -> tuple[list[Basis], dict[Node, str]]:
@@ -104,4 +106,5 @@ def _basis(walk: Walk, layers: Sequence[Layer]) -> Basis:
     touched = [layer for layer in layers if layer.node in nodes]
     readers = [each for each in touched if each.activation in walk.members]
     folds = tuple(walk.folds.values())
-    return Basis(walk.block, folds, tuple(walk.norms), tuple(readers), tuple(touched))
+    values = tuple(walk.members)
+    return Basis(walk.block, folds, tuple(walk.norms), tuple(readers), tuple(touched), values)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from infuse.compression.layers import Floats, Layer, along_depth
 from infuse.compression.scratch import ScratchArrays
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.scales import ChannelScales, note_scales
 from infuse.mapped import give_back
 from infuse.ops.core.traits import Trait, has_trait
 
@@ -26,12 +27,13 @@ NORMALIZATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNorm
 @dataclass(frozen=True)
 class Fold:
     """A constant operand of a node that is divided by the scales of channels, which lie before its
-    last `behind` axes.
+    last `behind` axes; `divided` are the values from there on that are divided with it.
     """
 
     node: Node
     operand: int
     behind: int
+    divided: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,16 @@ class Site:
     activation: Value
     layers: tuple[Layer, ...]
     folds: tuple[Fold, ...]
+
+    @property
+    def divided(self) -> tuple[Value, ...]:
+        """All values whose channels are divided."""
+        return tuple(dict.fromkeys(value for fold in self.folds for value in fold.divided))
+
+    @property
+    def behind(self) -> int:
+        """How many axes of these lie behind that of the channels."""
+        return _behind(self.layers[0])
 
 
 def find_sites(layers: Sequence[Layer]) -> list[Site]:
@@ -71,7 +83,7 @@ def _behind(layer: Layer) -> int:
 def rescaled(graph: Graph, scales: Mapping[Site, Floats], scratch: ScratchArrays) -> Graph:
     """A copy of a graph in which the activations of sites are divided by scales [channels], and the
     weights that read them are multiplied; what is new lies in `scratch`. Its nodes have the serial
-    numbers of the graph's.
+    numbers of the graph's, and its metadata say what was divided (`infuse.ir.scales`).
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
@@ -83,6 +95,12 @@ def rescaled(graph: Graph, scales: Mapping[Site, Floats], scratch: ScratchArrays
         for layer in site.layers:
             spread = np.broadcast_to(along_depth(layer, each)[:, :, None], layer.sizes)
             _multiply(_copy_of(layer.node, values), 1, layer.in_layout(spread), scratch)
+    divided = {
+        value.name: ChannelScales(value.rank - 1 - site.behind, each)
+        for site, each in scales.items()
+        for value in site.divided
+    }
+    note_scales(copy, divided)
     return copy
 
 
@@ -109,6 +127,11 @@ def _folds(value: Value, behind: int, makers: Mapping[Node, Layer]) -> list[Fold
     """The constants that divide `value` where they are divided; none where there are no such. Its
     channels lie before its last `behind` axes.
     """
+    folds = _folds_of(value, behind, makers)
+    return [replace(fold, divided=(*fold.divided, value)) for fold in folds]
+
+
+def _folds_of(value: Value, behind: int, makers: Mapping[Node, Layer]) -> list[Fold]:
     node = value.producer
     if node is None or any(other.uses for other in node.outputs if other is not value):
         return []

@@ -15,12 +15,14 @@ from infuse.compression.layers import Floats, Layer
 from infuse.compression.scratch import ScratchArrays
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.scales import note_rotated
 from infuse.mapped import give_back
 
 
 def turned(graph: Graph, turns: Sequence[tuple[Basis, Array]], scratch: ScratchArrays) -> Graph:
     """A copy of a graph in which bases are turned; what is new lies in `scratch`. Its nodes have
-    the serial numbers of the graph's.
+    the serial numbers of the graph's, and its metadata say which values are turned
+    (`infuse.ir.scales`).
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
@@ -36,6 +38,14 @@ def turned(graph: Graph, turns: Sequence[tuple[Basis, Array]], scratch: ScratchA
             norm = _copy_of(node, values)
             scale = _constant(norm, 1)
             norm.set_inputs([norm.inputs[0], constant(np.ones_like(scale))])
+    changed = [value for basis, _ in turns for value in basis.values]
+    changed += [
+        fold.node.output  # what the normalization adds comes behind it now
+        for basis, _ in turns
+        for fold in basis.folds
+        if fold.norm is not None and fold.norm.input(2) is not None and fold.node.kind != "Gemm"
+    ]
+    note_rotated(copy, [value.name for value in changed])
     return copy
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from infuse.ir.graph import Graph
+from infuse.ir.scales import ROTATED, SCALES
 
 PREFIX, OF_GRAPH = "onnx.", "onnx.graph."
 """What the names of a model's own fields, and of metadata of its graph, begin with."""
@@ -37,7 +38,9 @@ def description_of(graph: Graph) -> dict[str, Any]:
         "description": fields["doc_string"],
         "graph_description": graph.doc,
         "version": int(version) if version.removeprefix("-").isdecimal() else 0,
-        "custom_metadata_map": own_metadata(graph),
+        "custom_metadata_map": {
+            key: text for key, text in own_metadata(graph).items() if key not in (SCALES, ROTATED)
+        },
         "sizes": _noted(graph, "sizes"),
         "outputs": {name: stated for name, (stated, _) in _noted(graph, "outputs").items()},
     }

@@ -18,7 +18,13 @@ from infuse.errors import InputError, OptionError
 from infuse.ir.html import frame
 from infuse.options import Examples, Turns
 from infuse.profiling.agreement import Agreement, finite
-from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
+from infuse.profiling.inner import (
+    Build,
+    LayerAgreement,
+    inner_pairs,
+    layer_agreements,
+    rotated_names,
+)
 from infuse.profiling.inputs import describe
 from infuse.profiling.progress import Progress, silent
 from infuse.profiling.sides import Side, both_feeds, pair
@@ -288,6 +294,12 @@ def _inner(
     rows = layer_agreements(
         a.graph, b.graph, runs, build, lambda done, total: report("layers", done, total)
     )
+    rotated = rotated_names(a.graph, b.graph)
+    if count := sum(bool({x.name, y.name} & rotated) for x, y in inner_pairs(a.graph, b.graph)):
+        notes.append(
+            f"{count} inner values are not compared, as the compression rotated their channels: "
+            "--no-rotate (rotate=False) leaves them"
+        )
     if not rows:
         notes.append("the models have no inner values in common, by name and shape")
     return rows, len(runs)

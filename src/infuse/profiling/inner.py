@@ -13,6 +13,7 @@ from infuse.data.dataset import Feeds
 from infuse.ir import dims
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Graph, Value
+from infuse.ir.scales import ChannelScales, noted_scales, rotated_values
 from infuse.ir.types import TensorType
 from infuse.profiling.agreement import Agreement
 from infuse.profiling.inputs import shown_sizes
@@ -126,12 +127,18 @@ def layer_agreements(
     allows: what has no native code is interpreted, as in any compiled model.
     """
     rows = []
-    pairs = inner_pairs(a, b)
+    rotated = rotated_names(a, b)
+    pairs = [(x, y) for x, y in inner_pairs(a, b) if not {x.name, y.name} & rotated]
     chunks = list(_chunks(pairs, Sizes(a, shown_sizes(a, runs[0][0])))) if pairs else []
     for number, chunk in enumerate(chunks):
         done(number, len(chunks))
         rows += _compared(a, b, chunk, runs, build)
     return [row for row in rows if not row.differs_in_shape]
+
+
+def rotated_names(a: Graph, b: Graph) -> frozenset[str]:
+    """Values whose channels are others in one of the graphs, so that they are not compared."""
+    return rotated_values(a) | rotated_values(b)
 
 
 def _chunks(
@@ -164,13 +171,20 @@ def _compared(
     ]
     first, names = clone_exposing(a, [as_read(x) for x, _ in pairs])
     second, others = clone_exposing(b, [as_read(y) for _, y in pairs])
+    divided, also = noted_scales(a), noted_scales(b)
     with build(first) as model, build(second) as other:
         for feeds, other_feeds in runs:
             ours, theirs = model.run(feeds), other.run(other_feeds)
             for row, name, other_name in zip(rows, names, others):
-                x, y = ours[name], theirs[other_name]
+                x = _as_it_was(ours[name], divided.get(row.value))
+                y = _as_it_was(theirs[other_name], also.get(row.value) or also.get(row.other))
                 if np.shape(x) != np.shape(y):
                     row.differs_in_shape = True
                 else:
                     row.agreement.add(x, y)
     return rows
+
+
+def _as_it_was(array: Any, scales: ChannelScales | None) -> Any:
+    """A value in the scale of the model before its compression."""
+    return array if scales is None else scales.undone(array)
