@@ -5,6 +5,7 @@ What it needs is imported when it is called, as in `api`.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from infuse.api import PathLike, Progress, bounded, graph_of, optimize
@@ -139,7 +140,9 @@ def compress(
         narrow_graph,
         tune_graph,
     )
+    from infuse.compression.phases import phases_of
     from infuse.passes.run import opened
+    from infuse.profiling.progress import Phases, enter
 
     chosen, pruning = methods_of(methods)
     examples = Examples.of(data)
@@ -150,6 +153,9 @@ def compress(
             "a batch cuts data, and none are given", hint="sizes of random inputs are `dims`"
         )
     request = Request(chosen or (Int8(),), contract, examples, options)
+    if progress is not None:
+        progress = Phases(progress, phases_of(request, chosen, pruning, tune))
+    enter(progress, "optimize")
     source = graph_of(graph)
     if source.report is None:
         is_staged = pruning is not None or tune is not None
@@ -160,7 +166,11 @@ def compress(
     source = opened(source)
     tuning = None if tune is None else TuneOptions(tune.epochs, tune.minutes, tune.features)
     if pruning is not None:
-        return narrow_graph(source, request, Narrowing(pruning, tuning, chosen), progress)
-    if tuning is not None:
-        return tune_graph(source, request, tuning, progress)
-    return compress_graph(source, request, progress)
+        result = narrow_graph(source, request, Narrowing(pruning, tuning, chosen), progress)
+    elif tuning is not None:
+        result = tune_graph(source, request, tuning, progress)
+    else:
+        result = compress_graph(source, request, progress)
+    if doubt := result.compression.doubt:
+        warnings.warn(doubt, RuntimeWarning, stacklevel=4)
+    return result

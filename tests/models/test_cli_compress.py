@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -219,3 +220,70 @@ def test_clusters_are_coded_in_the_file(
     assert any(layer["form"].startswith("clusters of") for layer in facts["layers"])
     infuse.save(infuse.load(facts["output"]), model / "plain.infuse")
     assert facts["output_bytes"] < 0.5 * (model / "plain.infuse").stat().st_size
+
+
+def test_tables_fit_a_narrow_terminal(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = infuse.load(model / "model.onnx")
+    for node in graph.nodes:
+        node.name = f"/features/stage.0/block.0/{node.name}/a_name_of_an_exporter"
+    infuse.save(graph, model / "model.onnx")
+    words = ("-o", "small.onnx", "--data", "data.npz", "--int8-dynamic", "--allow-slower")
+    texts = {}
+    for columns in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert run(model, *words) == 0
+        texts[columns] = capsys.readouterr().out
+        table = texts[columns].partition("layers:")[0].splitlines()
+        assert max(map(len, table)) <= columns
+        assert len(table) < 14  # a line for each layer
+    assert "…" in texts[80]
+    assert "…" not in texts[200]
+    reasons = re.findall(r"^\(\d\): (.+)$", texts[80], re.MULTILINE)
+    assert reasons
+    for reason in reasons:
+        assert reason in " ".join(texts[200].split())
+
+
+def test_phases_are_lines_where_nobody_watches(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, "-o", "small.infuse", "--data", "data.npz", "--allow-slower") == 0
+    lines = capsys.readouterr().err.splitlines()
+    names = ["optimize", "rotate", "equalize", "calibrate", "score", "try others"]
+    assert [re.sub(r" \(\d+:\d\d:\d\d\)$", "", line) for line in lines] == [
+        f"model.onnx: phase {number} of 6, {name}" for number, name in enumerate(names, 1)
+    ]
+
+
+@pytest.mark.parametrize("which", ["--data", "--validation"])
+@pytest.mark.parametrize("score", [(), ("--labels", "labels.npy")])
+def test_data_that_are_not_numbers_are_named(
+    which: str, score: tuple[str, ...], model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = dict(np.load(model / "data.npz"))
+    (name,) = arrays
+    arrays[name] = arrays[name].copy()
+    arrays[name][5].flat[3] = np.nan
+    np.savez(model / "holes.npz", **arrays)
+    data = ("--data", "data.npz") if which == "--validation" else ()
+    assert run(model, "-o", "small.infuse", *data, which, "holes.npz", *score) == 1
+    error = capsys.readouterr().err
+    assert f"{model / 'holes.npz'}: the data hold NaN" in error
+    assert f"1 of {arrays[name].size} elements of {name!r}, the first at [5, 0, 0, 3]" in error
+    assert not (model / "small.infuse").exists()
+
+
+@pytest.mark.filterwarnings("always:the compressed model is far:RuntimeWarning")
+def test_a_model_that_is_far_from_the_original_is_warned_of(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--allow-slower", "--sparse", "75%", "--block", "4x1")
+    assert run(model, "-o", "small.infuse", *words) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"warning: the compressed model is far from the original: cosine 0\.\d+", said)
+    assert "--max-drop" in said
+    bound = ("--data", "data.npz", "--max-drop", "99%")
+    assert run(model, "-o", "small.infuse", *words, *bound) == 0
+    assert "warning" not in capsys.readouterr().err

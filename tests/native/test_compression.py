@@ -306,6 +306,31 @@ def test_layers_that_are_slower_go_back(
     assert result.compression.speed == pytest.approx(2)
 
 
+def test_a_slower_form_says_why_it_was_chosen(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, data = image_network(rng), images(rng)
+
+    def regions(graph: Graph, small: Graph, layers: list[Layer], *_: Any) -> list[Region]:
+        return [
+            Region((layer,), 1.0, 2.0 if layer.node.kind == "Gemm" else 0.5) for layer in layers
+        ]
+
+    def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
+        return {name: [{"float32": 1.0, "all": 0.6}.get(name, 0.7)] for name in runs}
+
+    monkeypatch.setattr(control, "regions", regions)
+    result = compress_graph(
+        graph,
+        Request(
+            examples=infuse.Examples(data), options=infuse.CompressOptions(threads=1), timer=timer
+        ),
+    )
+    told = {layer.operator: (layer.form, layer.reason) for layer in result.compression.layers}
+    assert told["Gemm"] == ("int8", "slower alone, the whole is faster with it")
+    assert told["Conv"] == ("int8", "")
+
+
 def test_what_is_no_faster_as_a_whole_stays_as_it_was(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,12 @@
 """What is said of bad input, how the program ends, and what a terminal shows."""
 
+import io
 import os
 import pty
+import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,12 +14,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from rich.console import Console
 
 import infuse
 from infuse.cli import terminal
+from infuse.cli.bars import Bar
 from infuse.ir import Graph, constant
 from infuse.ops.core.feeds import index_limits
 from infuse.profiling import interface_inputs
+from infuse.profiling.progress import Phases
 from infuse.runtime import TensorSpec
 from tests.cli_tools import Cli
 from tests.pure.cli_stage import cli, network
@@ -340,6 +346,55 @@ def test_progress_without_a_terminal_is_silent(capsys: pytest.CaptureFixture[str
     with terminal.progress("work") as report:
         report("half", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_job_in_phases_writes_lines_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with terminal.progress("work") as report:
+        phases = Phases(report, ["one", "two", "three"])
+        for name in ("one", "three", "two", "other"):  # phases do not come again
+            phases.enter(name)
+            for done in range(4):
+                now[0] += 16
+                phases("step", done, 4)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "work: phase 1 of 3, one (0:00:00)",
+        "work: phase 1 of 3, one: step 1 of 4 (0:00:32)",
+        "work: phase 1 of 3, one: step 3 of 4 (0:01:04)",
+    ]
+    assert lines[3] == "work: phase 3 of 3, three (0:01:04)"
+    assert not any("two" in line or "other" in line for line in lines)
+
+
+def test_a_bar_shows_the_phase_and_the_time_that_is_left() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Bar("work", screen) as bar:
+        phases = Phases(bar, [f"part {number}" for number in range(1, 9)])
+        phases.enter("part 3")
+        phases("step", 1, 4)
+        screen.print(bar._bar.get_renderable())
+    assert isinstance(screen.file, io.StringIO)
+    drawn = screen.file.getvalue()
+    assert "work: phase 3 of 8, part 3: step" in drawn
+    assert re.search(r"left, 0:00:\d\d so far", drawn)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_names_in_tables_lose_their_middle(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "/a/long/name/of/a/layer/" * 4 + "end"
+    terminal.say_table("", ("layer", "#ms", "#bytes"), [(name, "1.250", "123 456"), ("b", "2", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("…" in line and "end " in line and "1.250   123 456" in line for line in lines) == (
+        width < 120
+    )
 
 
 @pytest.mark.parametrize(

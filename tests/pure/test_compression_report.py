@@ -33,6 +33,31 @@ def report(**facts: object) -> CompressionReport:
     return replace(made, **facts)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("facts", "is_far"),
+    [
+        ({"metric": "cosine", "reference": 1.0, "score": 0.24}, True),
+        ({"metric": "cosine", "reference": 1.0, "score": 0.95}, False),
+        ({"metric": "cosine", "reference": 1.0, "score": -0.5}, True),
+        ({"metric": "top1", "reference": 0.8, "score": 0.9}, False),
+        ({"metric": "top1", "reference": 0.8, "score": 0.7}, True),
+        ({"metric": "mse", "reference": 1.0, "score": 1.5, "higher_is_better": False}, False),
+        ({"metric": "mse", "reference": 1.0, "score": 2.5, "higher_is_better": False}, True),
+        ({"metric": "sqnr", "reference": math.inf, "score": 8.0}, True),
+        ({"metric": "sqnr", "reference": math.inf, "score": 12.0}, False),
+        ({"metric": "sqnr", "reference": math.inf, "score": math.inf}, False),
+        ({"metric": "cosine", "reference": 1.0, "score": 0.24, "max_drop": "80%"}, False),
+    ],
+    ids=str,
+)
+def test_a_model_that_is_far_from_the_original_is_doubted(
+    facts: dict[str, object], is_far: bool
+) -> None:
+    made = report(**{"max_drop": "", **facts})
+    assert bool(made.doubt) == is_far
+    assert made.to_dict()["doubt"] == made.doubt
+
+
 # -- fronts ----------------------------------------------------------------------------------------
 
 

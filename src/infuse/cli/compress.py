@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from infuse.cli.options import (
     check_report,
 )
 from infuse.compression import CompressionReport
-from infuse.compression.report import PruningReport
+from infuse.compression.report import LayerReport, PruningReport
 from infuse.errors import ContractError, OptionError
 from infuse.options import (
     METHODS,
@@ -36,6 +36,10 @@ from infuse.options import (
 )
 from infuse.options.compressing import Methods, with_fields
 from infuse.options.fields import About, OptionField, fields_of, summary_of
+
+COLUMNS = "layer|operator|is|range|#error dB|#float32 ms|#ms|why"
+WIDE = 120
+"""Columns of a terminal from which the table of layers shows everything."""
 
 
 def _methods(**given: Any) -> Methods | None:
@@ -130,27 +134,38 @@ def _tell(
 
 
 def _show(report: CompressionReport, top: int) -> None:
-    rows: list[tuple[str, ...]] = [
-        (
-            layer.node,
-            layer.operator,
-            layer.form,
-            layer.calibrator,
-            "" if layer.noise is None else f"{layer.noise:.1f}",
-            _milliseconds(layer.float_seconds),
-            _milliseconds(layer.seconds),
-            layer.reason,
-        )
-        for layer in report.layers
-    ]
-    shown = terminal.top_rows(rows, top)
-    columns = ("layer", "operator", "is", "range", "#error dB", "#float32 ms", "#ms", "why")
     if report.pruning is not None:
         _show_groups(report.pruning, top)
-    if shown:
-        terminal.say_table("", columns, shown)
+    if report.layers:
+        is_narrow = terminal.width() < WIDE
+        reasons = _reasons(report) if is_narrow else {}
+        rows = [_row(layer, reasons) for layer in report.layers]
+        left_out = ("operator", "range") if is_narrow else ()
+        terminal.say_table("", *terminal.fitted(COLUMNS, left_out, terminal.top_rows(rows, top)))
+        for reason, number in reasons.items():
+            terminal.say(f"{number}: {reason}")
     for line in report.lines():
         terminal.say(line)
+
+
+def _row(layer: LayerReport, reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """A layer by `COLUMNS`; reasons that have a number stand as that."""
+    return (
+        layer.node,
+        layer.operator,
+        layer.form,
+        layer.calibrator,
+        "" if layer.noise is None else f"{layer.noise:.1f}",
+        _milliseconds(layer.float_seconds),
+        _milliseconds(layer.seconds),
+        reasons.get(layer.reason, layer.reason),
+    )
+
+
+def _reasons(report: CompressionReport) -> dict[str, str]:
+    """Numbers of the reasons, which are told below a narrow table."""
+    reasons = dict.fromkeys(layer.reason for layer in report.layers if layer.reason)
+    return {reason: f"({number})" for number, reason in enumerate(reasons, 1)}
 
 
 def _show_groups(pruning: PruningReport, top: int) -> None:

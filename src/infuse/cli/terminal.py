@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from infuse.cli.bars import Bar, Lines
 
 if TYPE_CHECKING:
     from infuse.api import Progress as Report
 
 PIPED_WIDTH = 160
 """Columns of a table that no terminal shows, unless $COLUMNS says else."""
+LEAST_NAME = 16
+"""Characters of a name that a table shows at least."""
+BETWEEN, EDGES = 3, 2
+"""Columns between those of a table, and at its edges."""
 
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -86,7 +92,12 @@ def fitted(
 def say_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False
 ) -> None:
-    """A table; columns whose name begins with # hold numbers, which stand to the right."""
+    """A table; columns whose name begins with # hold numbers, which stand to the right. Where it is
+    wider than the terminal, the first column loses the middle of its texts.
+    """
+    lines = [[shown(str(cell)) for cell in row] for row in rows]
+    screen = console()
+    _fit(columns, lines, screen.width)
     table = Table(
         title=shown(title),
         title_justify="left",
@@ -96,39 +107,54 @@ def say_table(
     )
     for index, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if name.startswith("#") else "left"
+        is_whole = index == 0 or name.startswith("#")
         table.add_column(
-            shown(name.removeprefix("#")), justify=justify, overflow="fold", no_wrap=index == 0
+            shown(name.removeprefix("#")), justify=justify, overflow="fold", no_wrap=is_whole
         )
-    lines = [[shown(str(cell)) for cell in row] for row in rows]
     for number, line in enumerate(lines):
         is_last = last_bold and number == len(lines) - 1
         if is_last:
             table.add_section()
         table.add_row(*line, style="bold" if is_last else None)
-    console().print(table)
+    screen.print(table)
+
+
+def width() -> int:
+    """The columns that a table may take."""
+    return console().width
+
+
+def _fit(columns: Sequence[str], lines: Sequence[list[str]], most: int) -> None:
+    """Shorten the first texts of lines so that a table takes at most so many columns, or texts no
+    less than `LEAST_NAME`.
+    """
+    names = [name.removeprefix("#") for name in columns]
+    widths = [max(map(cell_len, cells)) for cells in zip(names, *lines)]
+    excess = sum(widths) + BETWEEN * (len(widths) - 1) + EDGES - most
+    if excess > 0:
+        for line in lines:
+            line[0] = shortened(line[0], max(LEAST_NAME, widths[0] - excess))
+
+
+def shortened(text: str, most: int) -> str:
+    """A text without its middle, where it is longer than so many characters."""
+    if len(text) <= most:
+        return text
+    begin = (most - 1) // 3
+    return f"{text[:begin]}…{text[len(text) - (most - 1 - begin) :]}"
 
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """A progress bar on standard error while the block runs, where that is a terminal: call it as
-    api.Progress.
+    """What shows how far a command is on standard error while the block runs: call it as
+    api.Progress. A bar on a terminal; elsewhere lines, of jobs that have phases.
     """
-    shown = console(sys.stderr)
-    if not shown.is_terminal:
-        yield _silent
+    screen = console(sys.stderr)
+    if not screen.is_terminal:
+        yield Lines(what)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=shown, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-
-        def report(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{what}: {stage}", completed=done, total=total)
-
-        yield report
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """The progress of a command whose standard error nobody watches."""
+    with Bar(what, screen) as bar:
+        yield bar
 
 
 def roof_text(peaks: Mapping[str, float], bandwidth: float) -> str:

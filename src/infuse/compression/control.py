@@ -34,6 +34,8 @@ class Control:
         """The last times of each layer's region."""
         self.slow: set[Layer] = set()
         """Layers that stay in float32 as it is as fast, or as small."""
+        self.needed: dict[Layer, str] = {}
+        """Why layers are compressed that are slower for it."""
 
     def holds(self, selection: Selection) -> bool:
         """Whether the contract holds with these layers compressed."""
@@ -124,7 +126,11 @@ class Control:
             smaller = frozenset(each for each in selection if each[0] not in slower)
             name = f"round {number + 1}"
             again = self.measurements.seconds({"all": selection, name: smaller})
-            if again[name] > again["all"] or not self.holds(smaller):
+            if again[name] > again["all"]:
+                self._need(slower, "slower alone, the whole is faster with it")
+                break
+            if not self.holds(smaller):
+                self._need(slower, "slower, the contract does not hold without it")
                 break
             times = self.measurements.seconds({"float32": frozenset(), name: smaller})
             times["all"] = times[name]
@@ -142,6 +148,9 @@ class Control:
         if not selection:
             self._report.seconds = self._report.float_seconds
         return selection
+
+    def _need(self, layers: set[Layer], why: str) -> None:
+        self.needed.update(dict.fromkeys(layers, why))
 
     def _slower(self, selection: Selection) -> set[Layer]:
         chosen = dict(selection)
@@ -169,6 +178,10 @@ class Control:
                 "float32 takes no more bytes" if self.measurements.by_size else "float32 is as fast"
             )
         return "its result would be too far off" if self._bound is None else CHANGES_MOST
+
+    def reason_to_compress(self, layer: Layer) -> str:
+        """Why a layer has a form that is slower than float32; nothing for others."""
+        return self.needed.get(layer, "")
 
     def noise(self, layer: Layer, number: int) -> float | None:
         """The error in dB of a layer's result with its form of a plan."""

@@ -16,7 +16,7 @@ from infuse.build.autotune.precision.request import least_seconds
 from infuse.build.autotune.records import CacheRecord
 from infuse.build.compile import compile_graph
 from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
-from infuse.data.dataset import Feeds, in_turn
+from infuse.data.dataset import Data, Feeds, in_turn, require_answers
 from infuse.data.metrics import Metric, Outputs
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
@@ -83,7 +83,9 @@ class Evaluation:
         threads: int | None = None,
         timer: Timer | None = None,
         progress: Progress | None = None,
+        data: Data | None = None,
     ) -> None:
+        """`data` are what the runs were cut from, for errors to name a place in them."""
         self.runs, self.metric, self.threads = runs, metric, threads
         self.validations = 0
         """How often a graph went through all examples."""
@@ -95,6 +97,7 @@ class Evaluation:
         self._latest: tuple[Graph, list[Outputs]] | None = None
         self.original = original
         self.exact = self.outputs(original)
+        require_answers(self.exact, data)
         self._truth = labels if metric.needs_labels else self.exact
         self.reference = metric(self.exact, self._truth)
         """The score of the original."""

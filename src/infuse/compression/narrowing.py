@@ -14,7 +14,7 @@ from infuse.compression.stages import Stages, contract_error, halves, stages
 from infuse.compression.tuning import TuneOptions
 from infuse.ir.graph import Graph
 from infuse.options.compressing import Int8, Method, Prune
-from infuse.profiling.progress import Progress
+from infuse.profiling.progress import Progress, enter
 
 HINT = "prune less (--prune), tune longer (--tune), or allow more (--max-drop)"
 
@@ -59,6 +59,7 @@ def narrow_graph(
             seed=request.seed,
             progress=progress,
         )
+        enter(progress, "prune")
         narrow, score = pruner.run()
         result = _finished(narrow, stage, pruner, score)
         _require_narrower(result, pruner, stage)

@@ -32,7 +32,7 @@ from infuse.ir.printer import print_graph
 from infuse.ops.core.feeds import has_tensor_inputs, random_feeds, trial_sizes
 from infuse.options import CompressOptions, Contract, Examples, Int8, Method
 from infuse.options.compiling import Timer
-from infuse.profiling.progress import Progress
+from infuse.profiling.progress import Progress, enter
 
 RANDOM_RUNS = 4
 
@@ -105,6 +105,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
     measured = metric_for(request.examples.metric, labels, bound, has_data=calibration is not None)
     setting, plans, notes = _planned(original, calibration, request, progress)
     source, layers = setting.graph, [*setting.embeddings, *setting.recurrent, *setting.layers]
+    enter(progress, "score")
     memory = Memory(_facts(source, request, calibration, runs, labels))
     with Evaluation(
         original,
@@ -114,6 +115,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         threads=request.threads,
         timer=request.timer,
         progress=progress,
+        data=data if request.examples.validation is None else request.examples.validation,
     ) as evaluation:
         report = CompressionReport(
             measured.name,
@@ -137,6 +139,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         control = Control(measurements, bound, report)
         selection = accurate = control.accurate()
         if not request.by_size:
+            enter(progress, "time")
             selection = control.faster(accurate)
         result = _finished(
             control,
@@ -149,6 +152,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
             request.options.level,
             request.is_coded,
         )
+        enter(progress, "try others")
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
     return result
@@ -176,9 +180,12 @@ def _planned(
     )
     rotations, serials = Rotations(), frozenset[int]()
     if request.options.rotate:
+        enter(progress, "rotate")
         setting, rotations = rotate(setting, request.methods)
     if request.options.equalize:
+        enter(progress, "equalize")
         setting, serials = equalize(setting, request.methods)
+    enter(progress, "calibrate")
     plans = [
         plan
         for method in request.methods
@@ -317,8 +324,8 @@ def _layer(
     reason = ""
     if not offers:
         reason = next((plan.refused[layer] for plan in plans if layer in plan.refused), "")
-    elif number is None:
-        reason = control.reason(layer)
+    else:
+        reason = control.reason(layer) if number is None else control.reason_to_compress(layer)
     shown = number if number is not None else next(iter(offers), None)
     return LayerReport(
         layer.name,

@@ -13,7 +13,7 @@ from infuse.compression.tuning import TuneOptions, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.options.compressing import METHODS, Method
-from infuse.profiling.progress import Progress
+from infuse.profiling.progress import Progress, enter
 
 HINT = "tune longer (--tune), compress less, or allow more (--max-drop)"
 
@@ -107,6 +107,7 @@ def _in_floats(method: Method, stage: Stages) -> Graph:
 def _tuned(graph: Graph, stage: Stages, options: TuneOptions) -> tuple[Graph, str]:
     """The graph with weights that learned, those that are zero excepted; and what to say of it."""
     assert stage.lessons is not None
+    enter(stage.progress, "tune")
     tuned, outcome = tune(
         graph, stage.lessons, options, stage.evaluation.score_once, **stage.tuning
     )

@@ -14,6 +14,10 @@ from infuse.compression.frontier import front
 from infuse.ir.html import frame
 
 ORIGINAL, PRUNED, TUNED = "original", "pruned", "tuned"
+FAR, FAR_ERROR, FAR_NOISE = 0.1, 1.0, 10.0
+"""What is far from the original: the part of a score that is lost, the part by which an error
+grows, and dB.
+"""
 AXES = ("seconds", "weight_bytes")
 """What scores are shown against."""
 
@@ -171,6 +175,25 @@ class CompressionReport:
         return self.drop / abs(self.reference) if self.reference else self.drop
 
     @property
+    def doubt(self) -> str:
+        """What to say where the model is far from the original and no contract allows that: a tenth
+        of the score is lost, errors doubled, or noise comes within 10 dB.
+        """
+        if self.max_drop or self.drop <= 0 or not math.isfinite(self.score):
+            return ""
+        if math.isfinite(self.reference):
+            is_far = self.relative_drop > (FAR if self.higher_is_better else FAR_ERROR)
+        else:
+            is_far = self.score < FAR_NOISE
+        if not is_far:
+            return ""
+        return (
+            f"the compressed model is far from the original: {self.metric} {self.score:.4g}, was "
+            f"{self.reference:.4g}; bound what it may lose (--max-drop 1%, Contract('1%')), or "
+            "choose a method that loses less"
+        )
+
+    @property
     def speed(self) -> float:
         """How much faster it is than the original."""
         return self.float_seconds / self.seconds if self.seconds else 0.0
@@ -208,6 +231,7 @@ class CompressionReport:
             "worst_score": self.worst_score,
             "fronts": {axis: self.front(axis) for axis in AXES},
             "lines": self.lines(),
+            "doubt": self.doubt,
         }
         for candidate, row in zip(self.tried, data["tried"]):
             row |= {"layers": candidate.layers, "is_met": self.holds(candidate.score)}

@@ -27,7 +27,7 @@ from infuse.data.sequences import sequence_notes
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Array, Graph
 from infuse.options.compressing import Int8, Method
-from infuse.profiling.progress import Progress
+from infuse.profiling.progress import Progress, enter
 
 INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3
 """The part of the time of a tuning in which weights learn with the rounding that comes, and that of
@@ -105,6 +105,7 @@ class Stages:
             return graph, "no layer can be rounded: nothing was tuned for integers"
         assert self.lessons is not None
         assert self.learned is not None
+        enter(self.progress, "tune")
         tuned, outcome = tune_for_integers(
             graph,
             self.learned[:CALIBRATION_RUNS],
@@ -205,6 +206,7 @@ def stages(
         threads=request.threads,
         timer=request.timer,
         progress=progress,
+        data=data if validation is None else validation,
     ) as evaluation:
         lessons = examples.lessons(source, metric, request.threads) if is_tuned else None
         yield Stages(

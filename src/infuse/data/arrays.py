@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +95,17 @@ def read_array(path: Path, flag: str = "") -> Array:
     return array
 
 
-def read_data(paths: Iterable[Path], flag: str = "") -> list[dict[str, Array]]:
+class FileArrays(dict[str, Array]):
+    """The arrays of a file by name, and its path."""
+
+    def __init__(self, path: Path, arrays: Mapping[str, Array]) -> None:
+        super().__init__(arrays)
+        self.path = path
+
+
+def read_data(paths: Iterable[Path], flag: str = "") -> list[FileArrays]:
     """The sets of inputs in the files of `--data`."""
-    return list(map(read_inputs_of, paths))
+    return [FileArrays(path, read_inputs_of(path)) for path in paths]
 
 
 def read_inputs(

@@ -52,6 +52,31 @@ def require_numbers(runs: Sequence[Feeds]) -> None:
     )
 
 
+def require_answers(outputs: Iterable[Mapping[str, Any]], data: Data | None) -> None:
+    """InputError where outputs are NaN and so are elements of the data: which, and where."""
+    if data is None or not any(_nans(array) for each in outputs for array in each.values()):
+        return
+    for part in [data] if isinstance(data, Mapping) else data:
+        for name, array in part.items():
+            if count := _nans(array := np.asarray(array)):
+                first = np.argwhere(np.isnan(array.astype(np.float64)))[0]
+                path = getattr(part, "path", None)
+                raise InputError(
+                    f"the data hold NaN, and the model then answers NaN: {count} of {array.size} "
+                    f"elements of {name!r}, the first at {first.tolist()}",
+                    where=None if path is None else str(path),
+                    hint="leave out such examples, or replace what is not a number",
+                )
+
+
+def _nans(array: Any) -> int:
+    """How many elements are NaN."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind in "OUST":
+        return 0
+    is_float = array.dtype.kind in "fc" or dtypes.by_numpy(array.dtype).is_float
+    return int(np.count_nonzero(array != array)) if is_float else 0
+
+
 def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
     """The feeds of single runs, in order.
 
