@@ -1,59 +1,76 @@
-"""What `benchmarks.packages` asks of models that packages carry."""
+"""What is said of packages that do not fit together, before the server imports them."""
 
+from __future__ import annotations
+
+import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
-from benchmarks.engines import REFERENCE
-from benchmarks.packages import FIRST, RATE, TOLERANCE, Row, inputs_of, table
-from benchmarks.zoo import OURS
+from infuse.cli import packages
+from infuse.cli.packages import disagreements
+from tests.cli_tools import Cli
 
-pytestmark = pytest.mark.row("R1")
-
-
-def row(**changes: Any) -> Row:
-    times: dict[str, Any] = {
-        "first": {OURS: 1.0, REFERENCE: 0.1},
-        "best": {OURS: 0.5, REFERENCE: 1.0},
-    }
-    return Row("package", "model", 1, **{**times, "difference": 1e-6, **changes})
+VERSIONS = {
+    "grpcio": "1.85.1",
+    "grpcio-reflection": "1.85.1",
+    "grpcio-health-checking": "1.81.1",
+    "protobuf": "6.33.6",
+}
 
 
-def test_a_model_is_good_where_it_keeps_every_bar() -> None:
-    assert row().is_good
-    assert row().speed == 2
-    assert not row(difference=2 * TOLERANCE).is_good
-    assert not row(difference=None).is_good
-    assert not row(first={OURS: FIRST + 1, REFERENCE: 0.1}).is_good
-    assert not row(best={OURS: 2.0, REFERENCE: 1.0}).is_good
-    assert not row(best={REFERENCE: 1.0}).is_good
-    assert not row(errors={OURS: "it failed"}).is_good
-    assert table([row(), row(best={})]).row_count == 2
+@pytest.mark.parametrize(
+    ("needs", "told"),
+    [
+        ("protobuf<8.0.0,>=7.35.1", "grpcio-reflection 1.85.1 needs protobuf<8.0.0,>=7.35.1, and"),
+        ("protobuf (<6,>=5)", "needs protobuf<6,>=5, and 6.33.6 is installed"),
+        ("protobuf<7.0.0,>=6.33.5", ""),
+        ("Protobuf==6.33.6", ""),
+        ("protobuf==6.33", "needs protobuf==6.33, and"),
+        ("protobuf!=6.33.6", "needs protobuf!=6.33.6"),
+        ("protobuf~=6.30", ""),
+        ("protobuf~=6.30.1", "needs protobuf~=6.30.1"),
+        ("protobuf>6.33.6", "needs protobuf>6.33.6"),
+        ("protobuf<=6.33.6.0", ""),
+        ("protobuf>=7; extra == 'all'", ""),
+        ("protobuf>=7; python_version >= '3.8'", "needs protobuf>=7, and"),
+        ("grpcio>=1.86", "needs grpcio>=1.86, and 1.85.1"),
+        ("numpy>=99", ""),
+        ("grpcio", ""),
+    ],
+)
+def test_disagreements_name_both_packages(needs: str, told: str) -> None:
+    lines = list(disagreements(VERSIONS, {"grpcio-reflection": [needs]}))
+    assert len(lines) == bool(told)
+    assert told in "".join(lines)
 
 
-def test_inputs_have_the_sizes_and_kinds_that_the_model_wants(tmp_path: Path) -> None:
-    values = [
-        helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", "sequence"]),
-        helper.make_tensor_value_info("sr", TensorProto.INT64, []),
-        helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["batch", "sequence"]),
-    ]
-    nodes = [helper.make_node("Identity", [v.name], [f"{v.name}_out"]) for v in values]
-    outputs = [helper.make_empty_tensor_value_info(node.output[0]) for node in nodes]
-    graph = helper.make_graph(nodes, "g", values, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 9
-    onnx.save(model, tmp_path / "silero_vad_test.onnx")
-    feeds = inputs_of(tmp_path / "silero_vad_test.onnx")
-    assert {name: (a.shape, a.dtype.name) for name, a in feeds.items()} == {
-        "input": ((1, 576), "float32"),
-        "sr": ((), "int64"),
-        "input_ids": ((1, 128), "int32"),
-    }
-    assert feeds["sr"] == RATE
-    np.testing.assert_array_equal(
-        feeds["input"], inputs_of(tmp_path / "silero_vad_test.onnx")["input"]
+@pytest.mark.parametrize("command", ["serve", "load"])
+def test_code_of_another_protobuf_is_one_line(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "other_pb2.py").write_text(
+        "raise RuntimeError('Detected incompatible Protobuf Gencode/Runtime versions\\nand more')"
     )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(packages, "GENERATED", {"other_pb2": "grpcio-reflection"})
+    needs = {"grpcio-reflection": ["protobuf<8.0.0,>=7.35.1"]}
+    words = (tmp_path,) if command == "serve" else ("http://127.0.0.1:9", "model")
+    for answer, told in (
+        ((VERSIONS, needs), "needs protobuf<8.0.0,>=7.35.1, and 6.33.6 is installed"),
+        (({}, {}), "Detected incompatible Protobuf Gencode/Runtime versions"),
+    ):
+        monkeypatch.setattr(packages, "_installed", lambda names, answer=answer: answer)
+        said = Cli(capsys).refused(command, *words)
+        assert told in said
+        assert "and more" not in said
+        assert "pip install 'grpcio-health-checking<1.82'" in said
+        assert len(said.strip().splitlines()) == 1
+    assert "other_pb2" not in sys.modules
+
+
+def test_what_is_installed_here_fits() -> None:
+    packages.require_packages(("grpc",))

@@ -10,7 +10,7 @@ import typer
 from infuse.cli import terminal
 from infuse.cli.flags import with_flags
 from infuse.cli.options import AsJson, InputArchive
-from infuse.cli.serve import require_packages
+from infuse.cli.packages import require_packages
 from infuse.data.answers import type_text
 from infuse.data.arrays import read_inputs_of
 from infuse.errors import OptionError

@@ -9,7 +9,7 @@ import typer
 from infuse.cli import terminal
 from infuse.cli.flags import with_flags
 from infuse.cli.options import AsJson
-from infuse.cli.serve import require_packages
+from infuse.cli.packages import require_packages
 from infuse.errors import OptionError
 from infuse.options.serving import ADMIN_URL, TOKEN_VARIABLE, Certificates, RolloutOptions
 

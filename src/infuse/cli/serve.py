@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 
 from infuse.cli import terminal
 from infuse.cli.flags import with_flags
-from infuse.errors import OptionError
+from infuse.cli.packages import require_packages
 from infuse.options.serving import ServerChanges
 
 if TYPE_CHECKING:
@@ -57,15 +56,6 @@ def serve(
         from infuse.serving.control.reading import changed_config
 
         _run(changed_config(config, changes, repository))
-
-
-def require_packages(names: Sequence[str]) -> None:
-    """OptionError where a package is missing that `infuse[serve]` brings."""
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if missing:
-        raise OptionError(
-            f"this command needs {', '.join(missing)}", hint="pip install 'infuse[serve]'"
-        )
 
 
 def _run(config: ServerConfig) -> None:

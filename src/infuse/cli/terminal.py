@@ -27,6 +27,8 @@ PIPED_WIDTH = 160
 """Columns of a table that no terminal shows, unless $COLUMNS says else."""
 LEAST_NAME = 16
 """Characters of a name that a table shows at least."""
+FOLDED = 24
+"""Columns that a text gets before a name loses any."""
 BETWEEN, EDGES = 3, 2
 """Columns between those of a table, and at its edges."""
 
@@ -126,10 +128,16 @@ def width() -> int:
 
 def _fit(columns: Sequence[str], lines: Sequence[list[str]], most: int) -> None:
     """Shorten the first texts of lines so that a table takes at most so many columns, or texts no
-    less than `LEAST_NAME`.
+    less than `LEAST_NAME`. Other texts run over several lines.
     """
-    names = [name.removeprefix("#") for name in columns]
-    widths = [max(map(cell_len, cells)) for cells in zip(names, *lines)]
+    widths = [
+        max(map(cell_len, (name.removeprefix("#"), *cells)))
+        for name, *cells in zip(columns, *lines)
+    ]
+    widths[1:] = [
+        width if name.startswith("#") else min(width, FOLDED)
+        for name, width in zip(columns[1:], widths[1:])
+    ]
     excess = sum(widths) + BETWEEN * (len(widths) - 1) + EDGES - most
     if excess > 0:
         for line in lines:
