@@ -7,11 +7,18 @@ Infuse.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 _LONGEST_NAME = 256
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_MOST_WORDS = 0.5
+"""The part of a name's words that others must have to be meant."""
+_GUESSES, _AS_LIKE = 2, 0.9
+"""Names that are offered at most, and how like a second one must be, of the likeness of the first.
+"""
 _CODE = re.compile(r"\[INF-\d{3}\] ?")
 
 
@@ -277,7 +284,8 @@ class ContractError(InfuseError):
 def did_you_mean(
     name: str, names: Iterable[str], *, otherwise: str = "", likeness: float = 0.6
 ) -> str:
-    """A hint for a name that is none of `names`: the one that is most like it, else `otherwise`.
+    """A hint for a name that is none of `names`: those that have all of its words, else the one
+    whose letters are most like it, else the ones that have most of its words, else `otherwise`.
 
     `likeness`: from 0 (nothing in common) to 1 (equal but for case), as `difflib` counts it. Names
     of more than 256 characters are like no other.
@@ -286,6 +294,46 @@ def did_you_mean(
         return otherwise
     import difflib
 
-    lower = {each.lower(): each for each in sorted(names)}
-    nearest = difflib.get_close_matches(name.lower(), lower, 1, cutoff=likeness)
-    return f"did you mean {lower[nearest[0]]!r}?" if nearest else otherwise
+    listed = sorted(names)
+    lower = {each.lower(): each for each in listed}
+    by_letters = difflib.get_close_matches(name.lower(), lower, 1, cutoff=likeness)
+    part, by_words = _with_words(name, listed)
+    if part < 1 and by_letters:
+        by_words = [lower[by_letters[0]]]
+    elif part < _MOST_WORDS:
+        return otherwise
+    ratios = {
+        each: difflib.SequenceMatcher(None, name.lower(), each.lower()).ratio() for each in by_words
+    }
+    nearest = sorted(ratios, key=lambda each: (-ratios[each], each))[:_GUESSES]
+    offered = [each for each in nearest if ratios[each] > _AS_LIKE * ratios[nearest[0]]]
+    return f"did you mean {' or '.join(map(repr, offered))}?"
+
+
+def _with_words(name: str, names: Sequence[str]) -> tuple[float, list[str]]:
+    """Which part of the words of a name others have, rare words counting more, and those that have
+    most of them. A word that begins another one counts as that (`Norm`, `Normalization`).
+    """
+    asked = _words(name)
+    having = {word: {each for each in names if _has(each, word)} for word in asked}
+    weights = {
+        word: math.log((len(names) + 1) / (len(those) + 1)) + 1e-9 for word, those in having.items()
+    }
+    whole = sum(weights.values())
+    if not whole:
+        return 0.0, []
+    parts = {
+        each: sum(weight for word, weight in weights.items() if each in having[word])
+        for each in set().union(*having.values())
+    }
+    most = max(parts.values(), default=0.0)
+    return most / whole, [each for each, part in parts.items() if part == most]
+
+
+def _words(name: str) -> list[str]:
+    """The words of at least three letters that a name is written of."""
+    return [word.lower() for word in _WORD.findall(name) if len(word) > 2]
+
+
+def _has(name: str, word: str) -> bool:
+    return any(own.startswith(word) for own in _words(name))

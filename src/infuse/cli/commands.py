@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from infuse.errors import did_you_mean
+
 COMMANDS = {
     "show": "show",
     "check": "check",
@@ -36,6 +38,30 @@ COMMANDS = {
     "rollback": "rollout",
 }
 """The module of this package that has the function of a command, which has the command's name."""
+OTHER_WORDS = {
+    "benchmark": "bench",
+    "build": "compile",
+    "diff": "compare",
+    "export": "convert",
+    "explain": "why",
+    "graph": "view",
+    "infer": "run",
+    "info": "show",
+    "loadtest": "load",
+    "perf": "bench",
+    "plot": "view",
+    "predict": "run",
+    "prune": "compress",
+    "quantize": "compress",
+    "server": "serve",
+    "simplify": "optimize",
+    "test": "check",
+    "time": "bench",
+    "transpile": "convert",
+    "validate": "check",
+    "visualize": "view",
+}
+"""What others call our commands."""
 _LISTING = "infuse.listing"
 
 
@@ -70,6 +96,16 @@ class Commands(TyperGroup):
         program = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         program.command(cmd_name)(function_of(cmd_name))
         return typer.main.get_command(program)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called; a name that is none of ours is answered with the nearest."""
+        name = args[0] if args else ""
+        if args and name not in COMMANDS and not name.startswith("-"):
+            other = OTHER_WORDS.get(name.lower().replace("ise", "ize"))
+            guess = f"did you mean {other!r}?" if other else did_you_mean(name, COMMANDS)
+            advice = guess[:1].upper() + guess[1:] or "infuse --help lists them."
+            ctx.fail(f"there is no command {name!r}. {advice}")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help of the program, for which no command is imported."""
