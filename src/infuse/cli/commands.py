@@ -32,6 +32,7 @@ COMMANDS = {
     "profile": "profile",
     "inspect": "inspect",
     "view": "view",
+    "cache": "cache",
     "serve": "serve",
     "load": "load",
     "rollout": "rollout",
