@@ -67,6 +67,32 @@ def test_the_page_opens_without_a_word_and_without_the_network(page: Page) -> No
     assert pixels(page, "graph", "family-product") > 100
 
 
+def test_values_beside_long_names_are_legible(browser: Any, tmp_path: Path) -> None:
+    """As torch's exporter writes them: names of a few words, and texts of hundreds of lines."""
+    graph = network()
+    for name in ("onnx.graph.pkg.torch.export.ExportedProgram.graph_signature", "name" * 20):
+        graph.metadata[name] = "line of a program\n" * 40
+    graph.nodes[0].metadata["pkg.torch.onnx.class_hierarchy_of_a_module"] = "['a.b.C', 'd.e.F']"
+    page = opened(browser, tmp_path, graph)
+    choose(page, "conv")
+    for place in ("#model", "#detail"):
+        widths = page.run(
+            """
+            const list = [...document.querySelectorAll(`${arguments[0]} dl`)];
+            return list.map((dl) => [dl.clientWidth, ...[...dl.querySelectorAll("dd")].map((dd) => dd.clientWidth)]);
+            """,
+            place,
+        )
+        assert widths
+        for whole, *values in widths:
+            assert min(values) > 0.4 * whole, (place, whole, values)
+
+
+def test_bytes_are_those_of_the_command_line(page: Page) -> None:
+    said = page.run("return [0, 999, 1000, 12345, 12500000, 3e9, 2e12].map(format.bytes)")
+    assert said == ["0 B", "999 B", "1 kB", "12.3 kB", "12.5 MB", "3 GB", "2 TB"]
+
+
 def test_a_chosen_node_shows_its_attributes(page: Page) -> None:
     choose(page, "conv")
     text = page.find("#detail").text

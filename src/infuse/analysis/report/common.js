@@ -13,7 +13,7 @@ const format = {
   },
   bytes(number) {
     const size = Math.abs(number);
-    for (const [factor, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
+    for (const [factor, unit] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
       if (size >= factor) return `${Number((number / factor).toPrecision(3))} ${unit}`;
     }
     return `${number} B`;
