@@ -79,7 +79,8 @@ def test_values_beside_long_names_are_legible(browser: Any, tmp_path: Path) -> N
         widths = page.run(
             """
             const list = [...document.querySelectorAll(`${arguments[0]} dl`)];
-            return list.map((dl) => [dl.clientWidth, ...[...dl.querySelectorAll("dd")].map((dd) => dd.clientWidth)]);
+            const width = (each) => each.clientWidth;
+            return list.map((dl) => [width(dl), ...[...dl.querySelectorAll("dd")].map(width)]);
             """,
             place,
         )

@@ -18,6 +18,7 @@ from onnx.helper import make_node as node
 import infuse
 from infuse.errors import InputError, ModelFileError
 from infuse.ir.equality import equal
+from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.printer import big_constants, print_graph
 from infuse.onnxruntime import InferenceSession
@@ -27,6 +28,7 @@ from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner
 from infuse.targets.text.interface import example, header
+from tests.cli_tools import Cli
 from tests.models.onnx_tools import assert_close, model, run, session
 
 pytestmark = [
@@ -237,3 +239,67 @@ def test_requests_to_a_compiled_folder_leave_them_out(tmp_path: Path) -> None:
     assert [row["name"] for row in described(runner.model)["inputs"]] == ["x"]
     assert_close(runner([X]), run(scaled(), {"x": X}))
     runner.close()
+
+
+# -- states ----------------------------------------------------------------------------------------
+
+
+def decoder(past: str, present: str, size: int, weight: bool) -> Graph:
+    """A cache that grows by what comes in, and a factor that may have a default."""
+    graph = parse(f"""graph "decoder" (%x: float32[1, 2, n, 4], %past: float32[1, 2, {size}, 4],
+        %w: float32[4]) {{
+      %grown = Concat(%past, %x, axis=2)
+      %sum = ReduceSum(%grown, int64[1]{{2}}, keepdims=0)
+      %y = Mul(%sum, %w)
+      return y = %y, present = %grown
+    }}""")
+    graph.inputs[1].name, graph.output_names[1] = past, present
+    graph.inputs[1].default = np.zeros((1, 2, size, 4), np.float32)
+    if weight:
+        graph.inputs[2].default = np.arange(4, dtype=np.float32)
+    return graph
+
+
+@pytest.mark.filterwarnings("always:calls may replace the defaults:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("past", "present", "size"),
+    [
+        ("past_key_values.0.key", "present.0.key", 0),
+        ("past_key_values.0.key", "present.0.key", 3),
+        ("b_cache", "b_cache.out", 3),
+        ("key_cache_0", "output_1", 3),
+        ("state_in", "other", 0),
+    ],
+)
+@pytest.mark.parametrize("weight", [False, True])
+def test_a_cache_is_never_advised_to_be_a_constant(
+    past: str, present: str, size: int, weight: bool
+) -> None:
+    graph = decoder(past, present, size, weight)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        better = infuse.optimize(graph)
+    said = [str(each.message) for each in caught]
+    assert not any("--fix-defaults" in each for each in said)
+    assert len(said) == weight
+    assert all(f"({past}), which fix_defaults would freeze" in each for each in said)
+    assert all("defaults of 1 inputs (w)" in each for each in said)
+    assert past in {value.name for value in better.inputs}
+
+
+def test_weights_alone_are_advised_to_be_constants() -> None:
+    graph = infuse.load(scaled())
+    with pytest.warns(RuntimeWarning, match=r"--fix-defaults\) makes them constants"):
+        infuse.optimize(graph)
+
+
+@pytest.mark.filterwarnings("always:.*which each run takes from the one before:RuntimeWarning")
+def test_states_that_become_constants_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    infuse.save(decoder("past", "present", 0, True), tmp_path / "decoder.infuse")
+    command = ["optimize", tmp_path / "decoder.infuse", "-o", tmp_path / "o.infuse"]
+    answer = Cli(capsys)(*command, "--fix-defaults")
+    assert answer.status == 0
+    assert "warning: states (past), which each run takes from the one before" in answer.err
+    assert "leave --fix-defaults out" in answer.err

@@ -22,7 +22,12 @@ from infuse.ops.core.feeds import trial_sizes
 from infuse.options import Examples, Rules
 from infuse.options.commands import FileOptions
 from infuse.options.rules import OptimizeOptions
-from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
+from infuse.passes.binding import (
+    fix_defaults,
+    set_dims,
+    warn_of_defaults,
+    warn_of_frozen_states,
+)
 from infuse.passes.explain import near_misses
 from infuse.passes.selection import Selection
 from infuse.passes.verification import Witness
@@ -104,6 +109,7 @@ def _default_level(output: Path, opset: int, runtime: str) -> str:
 def _bind(graph: Graph, options: OptimizeOptions, level: str) -> None:
     """Fix sizes and defaults of inputs."""
     if options.fix_defaults:
+        warn_of_frozen_states(graph)
         fix_defaults(graph)
     elif level != "none":
         warn_of_defaults(graph)

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+
+import numpy as np
 
 from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
@@ -17,6 +20,18 @@ from infuse.ops.core.feeds import input_symbols
 from infuse.ops.core.inference import symbols_of
 from infuse.options.data import require_symbols
 from infuse.rewrite.refine import Change, compare_types
+
+_PASTS: Final = (
+    ("past_key_values", "present"),
+    ("past_key_values", "present_key_values"),
+    ("past", "present"),
+    ("cache", "new_cache"),
+    ("cache_in", "cache_out"),
+    ("state_in", "state_out"),
+    ("state", "new_state"),
+    ("state", "stateN"),
+)
+"""How exporters name what goes in and what comes out for the next run."""
 
 
 def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
@@ -59,20 +74,71 @@ def fix_defaults(graph: Graph) -> None:
         _infer(graph, {})
 
 
+def states_of(graph: Graph) -> list[Value]:
+    """Inputs with a default that a caller feeds with what the run before gave: those with an output
+    of their own (`NAME.out`, `present` for `past`), and caches, which begin without elements or
+    with zeros along three axes and more. As constants they would stay what they are at first.
+    """
+    outputs = set(graph.output_names)
+    return [
+        value
+        for value in graph.inputs
+        if value.default is not None
+        and (
+            value.default.size == 0
+            or (value.default.ndim > 2 and _is_zero(value.default))
+            or f"{value.name}.out" in outputs
+            or any(each in outputs for each in _presents(value.name))
+        )
+    ]
+
+
+def _is_zero(array: Array) -> bool:
+    return array.dtype.kind not in "OU" and not np.any(array)
+
+
+def _presents(name: str) -> Iterator[str]:
+    """What exporters call the output that belongs to an input of the past."""
+    for past, present in _PASTS:
+        if past in name:
+            yield name.replace(past, present)
+
+
 def warn_of_defaults(graph: Graph) -> None:
     """Warn where inputs have defaults, which may cost much: weights that a call may replace are not
-    prepared.
+    prepared. States are no such weights.
     """
-    names = [value.name for value in graph.inputs if value.default is not None]
+    states = states_of(graph)
+    names = [v.name for v in graph.inputs if v.default is not None and v not in states]
     if names:
-        shown = ", ".join(names if len(names) <= 3 else [*names[:3], "…"])
+        advice = (
+            f"; states are among the defaults ({_listed(states)}), which fix_defaults would freeze"
+            if states
+            else "; fix_defaults (--fix-defaults) makes them constants"
+        )
         warnings.warn(
-            f"calls may replace the defaults of {len(names)} inputs ({shown}), so nothing is "
-            "computed from them "
-            "beforehand; fix_defaults (--fix-defaults) makes them constants",
+            f"calls may replace the defaults of {len(names)} inputs ({_listed(names)}), so nothing "
+            f"is computed from them beforehand{advice}",
             RuntimeWarning,
             stacklevel=5,
         )
+
+
+def warn_of_frozen_states(graph: Graph) -> None:
+    """Warn where inputs that are to become constants are states."""
+    if states := states_of(graph):
+        warnings.warn(
+            f"states ({_listed(states)}), which each run takes from the one before, become "
+            "constants: they stay what they are at first, such as an empty cache; leave "
+            "--fix-defaults out where they are to change",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _listed(values: Sequence[Value | str]) -> str:
+    names = [value if isinstance(value, str) else value.name for value in values]
+    return ", ".join(names if len(names) <= 3 else [*names[:3], "…"])
 
 
 def _infer(graph: Graph, sizes: Mapping[str, int]) -> None:
