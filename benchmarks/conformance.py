@@ -271,7 +271,7 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str], l
     )
     options = parser.parse_args(arguments)
     if absent := [name for name in options.against if not is_installed(name)]:
-        parser.error(f"not installed: {', '.join(absent)} (pip install 'infuse[peers]')")
+        parser.error(f"not installed: {', '.join(absent)} (pip install '.[peers]')")
     names = [
         name
         for name in load_cases()

@@ -10,7 +10,7 @@ import pytest
 for package in ("torch", "timm", "transformers", "onnxscript", "onnxruntime"):
     if find_spec(package) is None:
         pytest.skip(
-            f"{package} is needed to export the networks: pip install 'infuse[test,zoo]'",
+            f"{package} is needed to export the networks: pip install '.[test,zoo]'",
             allow_module_level=True,
         )
 

@@ -10,7 +10,7 @@ from infuse.onnxruntime.notices import forget_notices
 from tests.native.session_models import ADDER
 
 onnxruntime = pytest.importorskip(
-    "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"
+    "onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime"
 )
 
 

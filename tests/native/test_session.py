@@ -116,7 +116,7 @@ def test_what_a_model_says_about_itself_is_that_of_onnxruntime(
     is_hosted: bool, tmp_path: Path
 ) -> None:
     onnxruntime = pytest.importorskip(
-        "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"
+        "onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime"
     )
     content = described_model(is_hosted=is_hosted)
     (tmp_path / "model.onnx").write_bytes(content)
@@ -133,7 +133,7 @@ def test_what_a_model_says_about_itself_is_that_of_onnxruntime(
 
 def test_same_description_as_onnxruntime(folder: Path) -> None:
     onnxruntime = pytest.importorskip(
-        "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"
+        "onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime"
     )
     from onnx import TensorProto, helper
 

@@ -106,7 +106,7 @@ def test_ziglang_stands_in_where_the_system_has_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip(
-        "ziglang", reason="the package ziglang is not installed: pip install infuse[zig]"
+        "ziglang", reason="the package ziglang is not installed: pip install ziglang"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
     found = Toolchain.find()
@@ -200,7 +200,7 @@ def test_native_fingerprint_tells_processors_apart(monkeypatch: pytest.MonkeyPat
 def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_path: Path) -> None:
     if kind == "zig":
         pytest.importorskip(
-            "ziglang", reason="the package ziglang is not installed: pip install infuse[zig]"
+            "ziglang", reason="the package ziglang is not installed: pip install ziglang"
         )
         compiler = Toolchain.from_command([str(module._ziglang()), "c++"])
     source, output = tmp_path / "a.cpp", tmp_path / "a.so"

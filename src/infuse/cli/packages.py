@@ -31,7 +31,9 @@ def require_packages(names: Sequence[str]) -> None:
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise OptionError(
-            f"this command needs {', '.join(missing)}", hint="pip install 'infuse[serve]'"
+            f"this command needs {', '.join(missing)}",
+            hint="install Infuse with its extra serve: pip install '.[serve]' in a checkout, or "
+            "pip install 'infuse-….whl[serve]' with the path of a wheel",
         )
     if "grpc" in names:
         _require_generated()

@@ -39,7 +39,7 @@ def read(data: memoryview) -> Content:
     if find_spec("h5py") is None:
         raise ModelFileError(
             "weights of Keras lie in HDF5, which needs the package h5py",
-            hint='pip install "infuse[keras]"',
+            hint="pip install h5py",
         )
     return _WORKER.read(data)
 

@@ -254,7 +254,7 @@ def _library() -> Any:
     except ImportError as error:
         raise UnsupportedOperatorError(
             "the module 'tokenizers' is not installed",
-            hint="pip install tokenizers, or pip install 'infuse[media]'",
+            hint="pip install tokenizers",
         ) from error
 
 

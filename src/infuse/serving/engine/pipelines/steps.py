@@ -61,7 +61,7 @@ class Place:
         try:
             return importlib.import_module(module)
         except ImportError as error:
-            advice = f"pip install {wheel}, or pip install 'infuse[media]' for all built-in steps"
+            advice = f"pip install {wheel}"
             raise self.fail(f"the module '{module}' is not installed", advice) from error
 
 
