@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import shutil
 import signal
@@ -211,6 +212,7 @@ def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_
     make_library(compiler, [source], output, target=Target.resolve(target))
     if Target.resolve(target).features <= cpu_features():
         assert ctypes.CDLL(str(output)).seen() == 42
+    assert b".debug_info" not in output.read_bytes()
     if not (shutil.which("nm") and shutil.which("readelf")):
         pytest.skip("binutils are not installed, so the symbols cannot be listed")
     symbols = subprocess.run(
@@ -222,6 +224,21 @@ def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_
     ).stdout
     assert "stdc++" not in needs
     assert "libc++" not in needs
+
+
+@pytest.mark.parametrize("flags", [(), ("-O1",), ("-g",), ("-g1",), ("-ggdb3",)])
+@pytest.mark.parametrize("glibc", ["", "2.28"])
+def test_zig_keeps_lines_and_symbols_only_where_they_are_asked_for(
+    flags: tuple[str, ...], glibc: str
+) -> None:
+    zig = Toolchain(("zig", "c++", *flags), "zig", "zig 0.17", glibc=glibc)
+    is_debugged = any(flag.startswith("-g") for flag in flags)
+    for name in ("native", "x86-64-v3", "aarch64"):
+        before, behind = zig.linking(Target.resolve(name), Path("a.so"))
+        for command in (zig.compiling(Target.resolve(name)), (*before, *behind)):
+            assert ("-s" in command, "-g0" in command) == (not is_debugged,) * 2
+    sanitizing = dataclasses.replace(zig, sanitizer="address")
+    assert "-g0" not in sanitizing.compiling(Target.resolve("native"))
 
 
 def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path) -> None:
