@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +59,18 @@ ABSENT = {
     *("get_ort_device_type", "get_vendor_id_for_device_type"),
 }
 """Names that onnxruntime's modules happen to have."""
+
+
+def test_the_release_that_is_claimed_is_the_one_that_tests_compare_with() -> None:
+    root = Path(__file__).parents[2]
+    pinned = re.search(
+        r"^onnxruntime==([\d.]+)", (root / "constraints.txt").read_text("utf-8"), re.MULTILINE
+    )
+    assert pinned is not None
+    assert pinned[1] == ours.__version__
+    release = ".".join(ours.__version__.split(".")[:2])
+    page = (root / "docs" / "migration" / "onnxruntime.md").read_text("utf-8")
+    assert f"Python interface of ONNX Runtime {release}." in page
 
 
 def test_every_public_name_of_onnxruntime_is_there() -> None:
