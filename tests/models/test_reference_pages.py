@@ -1,0 +1,77 @@
+"""Pages of reference: what is made of the code is up to date and whole, and their examples run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse.processing
+import infuse.training
+from infuse.cli.reference import MARK, pages, whole
+from infuse.frontends.sklearn.calls import TABLE
+from infuse.runtime.levels import EXTENSIONS, X86_LEVELS
+from tests.cli_tools import small_network
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = ("api_training.md", "api_processing.md", "api_serving.md", "estimators.md")
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="Python 3.10 writes some types in another way"
+)
+@pytest.mark.parametrize("name", MADE)
+def test_pages_are_what_the_code_says(name: str) -> None:
+    written = (DOCS / name).read_text(encoding="utf-8")
+    assert written == whole(written, pages()[name]), "run python -m infuse.cli.reference docs"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_example_of_a_page_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_network(tmp_path / "model.onnx", size=224)
+    monkeypatch.chdir(tmp_path)
+    head = (DOCS / name).read_text(encoding="utf-8").partition(MARK)[0]
+    (code,) = re.findall(r"```python\n(.*?)```", head, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    if name == "api_training.md":
+        assert names["error"] < 1e-3
+    elif name == "api_processing.md":
+        photo, p = names["photo"], infuse.processing
+        expected = p.to_planes(p.normalize(names["small"]))
+        np.testing.assert_allclose(names["planes"], expected, rtol=1e-4, atol=1e-4)
+        assert names["small"].shape == (24, 32, 3) != photo.shape
+    elif name == "api_serving.md":
+        assert all(each.shape[0] == 1 for each in names["scores"].values())
+    else:
+        assert names["names"] == (["x"], ["label", "probabilities"])
+        assert (names["labels"] == names["pipeline"].predict(names["rows"])).all()
+
+
+def test_every_public_name_has_its_parameters() -> None:
+    for page, module in (("training", infuse.training), ("processing", infuse.processing)):
+        text = (DOCS / f"api_{page}.md").read_text(encoding="utf-8")
+        for name in module.__all__:
+            assert re.search(rf"^###? {name}$", text, re.MULTILINE), name
+            assert name == "schedules" or f"```text\n{name}" in text, name
+    text = (DOCS / "estimators.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)} == {name for name, _ in TABLE}
+    guide = (DOCS / "frontends.md").read_text(encoding="utf-8")
+    (count,) = re.findall(r"^## scikit-learn: (\d+) classes", text, re.MULTILINE)
+    assert f"[{count} classes](estimators.md)" in guide
+
+
+def test_the_page_of_platforms_names_every_target() -> None:
+    text = (DOCS / "platforms.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([\w-]+)` \|(.*)$", text, re.MULTILINE))
+    assert rows.keys() == {*X86_LEVELS, "aarch64", "c"}
+    for target, further in EXTENSIONS.items():
+        assert {*re.findall(r"`(\w+)`", rows[target].split("|")[1])} == {*further}
+    for path in re.findall(r"`(tests/[\w/.]+)`", text):
+        assert (DOCS.parent / path).exists(), path
