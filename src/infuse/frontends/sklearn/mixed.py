@@ -14,10 +14,13 @@ from infuse.tracing.tensors import Tensor, beside
 
 
 class Mixed(Tensor):
-    """Columns of different element types; InputError where one tensor of them is needed."""
+    """Columns of different element types, None for those that nobody uses; InputError where one
+    tensor of them is needed.
+    """
 
-    def __init__(self, parts: Sequence[Tensor]) -> None:
-        super().__init__(parts[0].g, parts[0].value)
+    def __init__(self, parts: Sequence[Tensor | None]) -> None:
+        first = next(part for part in parts if part is not None)
+        super().__init__(first.g, first.value)
         self._parts = list(parts)
 
     @property
@@ -44,7 +47,8 @@ class Mixed(Tensor):
         parts = [self._parts[i] for i in listed.tolist()]
         if not parts:
             raise InputError("no columns are chosen")
-        return joined(parts)
+        used = [part for part in parts if part is not None]
+        return joined(used) if len(used) == len(parts) else Mixed(parts)
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

@@ -8,7 +8,8 @@ from typing import Any
 
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
-from infuse.frontends.sklearn.compose import inputs, last_step, takes_documents
+from infuse.frontends.sklearn.compose import last_step
+from infuse.frontends.sklearn.inputs import inputs, members, takes_documents
 from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.ir.graph import Graph
 from infuse.tracing.importer import Importer
