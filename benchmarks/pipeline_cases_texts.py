@@ -291,7 +291,7 @@ def outliers() -> Any:
     """Scikit-learn, IsolationForest example."""
     from sklearn.ensemble import IsolationForest
 
-    return IsolationForest(100, random_state=0)
+    return IsolationForest(n_estimators=100, random_state=0)
 
 
 @case(data.generated("moons", n_samples=400, noise=0.3))

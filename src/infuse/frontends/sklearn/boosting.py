@@ -17,6 +17,7 @@ from infuse.frontends.sklearn.calls import (
     reads,
     unsupported,
 )
+from infuse.frontends.sklearn.recoding import recoded
 from infuse.frontends.trees import catboost, lightgbm, xgboost
 from infuse.ir.graph import Graph
 from infuse.tracing.tensors import Tensor
@@ -56,6 +57,7 @@ def _xgboost(model: Any, x: Tensor, *, margins: bool = False) -> Tensor:
     if best is not None and model.booster != "gblinear":
         booster = booster[: int(best) + 1]
     content = xgboost.read(bytes(booster.save_raw("ubj")))
+    x = recoded(model, x)
     if x.sparse:
         x = x.equals(0.0).where(np.nan, x)
     missing = model.missing
@@ -99,7 +101,7 @@ def _lightgbm(model: Any, x: Tensor) -> Tensor:
     """What the booster predicts; its text ends with the round that early stopping chose."""
     _check_objective(model)
     content = lightgbm.read(model.booster_.model_to_string().encode())
-    return Tensor(x.g, content.predict(x.g, x.floats().value))
+    return Tensor(x.g, content.predict(x.g, recoded(model, x).floats().value))
 
 
 @reads(PROBABILITIES, "LGBMClassifier")
@@ -113,6 +115,17 @@ def lightgbm_probabilities(model: Any, x: Tensor) -> Tensor:
 
 
 def _catboost(model: Any, x: Tensor) -> dict[str, Tensor]:
+    for what, places in (
+        ("texts", model.get_text_feature_indices()),
+        ("embeddings", model.get_embedding_feature_indices()),
+    ):
+        if places:
+            raise unsupported(
+                model,
+                f"features that are {what} ({', '.join(model.feature_names_[i] for i in places)})",
+                "make numbers of them before, in a Pipeline: texts by a ColumnTransformer with a "
+                "TfidfVectorizer, embeddings as columns of their own",
+            )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")

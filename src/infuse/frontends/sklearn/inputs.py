@@ -11,6 +11,7 @@ from infuse.frontends.sklearn.compose import branches, last_step, passes
 from infuse.frontends.sklearn.encoders import is_text
 from infuse.frontends.sklearn.imputation import texts_of
 from infuse.frontends.sklearn.mixed import Mixed
+from infuse.frontends.sklearn.recoding import are_texts, categories_of
 from infuse.frontends.sklearn.texts import VECTORIZERS
 from infuse.tracing.tensors import Tensor
 
@@ -97,6 +98,8 @@ def _texts(model: Any, count: int) -> list[bool]:
     if name.startswith("CatBoost"):
         texts = set(model.get_cat_feature_indices())
         return [place in texts for place in range(count)]
+    if name.startswith(("XGB", "LGBM")):
+        return are_texts(categories_of(model), count)
     return [False] * count
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from infuse.tracing.semantics.scores import sigmoid, signed_square, squeezed
 ZERO: Final = float(np.float32(1e-35))
 """Numbers up to this one, of either sign, are zero to LightGBM."""
 _BELOW_ZERO: Final = float(np.nextafter(-ZERO, -np.inf))
+_CATEGORIES: Final = "pandas_categorical:"
 _NONE, _ZERO, _NAN = 0, 1, 2
 """What counts as missing at a split."""
 Parameters = Mapping[str, str]
@@ -103,6 +105,12 @@ def read(data: bytes | memoryview) -> Booster:
                 raise ModelFileError(f"{name} is there twice in one block")
             blocks[-1][name] = content
     return Booster(blocks[0], blocks[1:])
+
+
+def pandas_categories(text: str) -> list[list[Any]]:
+    """The categories of the columns of pandas that a model was fitted to, in their order."""
+    line = next((v for v in reversed(text.splitlines()) if v.startswith(_CATEGORIES)), "")
+    return json.loads(line.removeprefix(_CATEGORIES) or "null") or []
 
 
 class Booster:

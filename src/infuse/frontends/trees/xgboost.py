@@ -133,6 +133,17 @@ class Booster:
         self.base = self._base(parameters.get("base_score", "5E-1"), to_margin)
         self._booster = learner["gradient_booster"]
 
+    @property
+    def categories(self) -> dict[int, list[Any]]:
+        """The categories, texts or numbers, that a feature's numbers stand for, by its place; empty
+        where a model before 3.1 does not say.
+        """
+        model = self._booster.get("gbtree", self._booster).get("model", {})
+        with wellformed("cats", "the list of categories", HINT):
+            encodings = model.get("cats", {}).get("enc", [])
+            listed = {place: _category_names(one) for place, one in enumerate(encodings)}
+        return {place: names for place, names in listed.items() if names}
+
     def _base(self, text: Any, to_margin: Callable[[Array], Array]) -> Array:
         """The margin of each group before any tree."""
         content = json.loads(text) if isinstance(text, str) else text
@@ -199,6 +210,15 @@ class Booster:
             forest.add(tree, int(groups[number]), f"tree {number}")
         whole = _whole(g, x, categorical)
         return forest.rows(g, whole) if has_rows else forest.sums(g, whole, self.groups)
+
+
+def _category_names(encoding: Mapping[str, Any]) -> list[Any]:
+    """The categories of one feature: texts joined as UTF-8, or integers."""
+    if "offsets" not in encoding:
+        return [int(value) for value in encoding.get("values", [])]
+    joined = bytes(int(value) & 0xFF for value in encoding["values"])
+    ends = [int(end) for end in encoding["offsets"]]
+    return [joined[a:b].decode() for a, b in zip(ends, ends[1:])]
 
 
 def _whole(g: Importer, x: Value, columns: set[int]) -> Value:
