@@ -95,12 +95,10 @@ def news_by_characters() -> Any:
 def news_by_the_best_terms() -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.feature_selection import SelectKBest, chi2
-    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.naive_bayes import BernoulliNB
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(
-        CountVectorizer(binary=True), SelectKBest(chi2, k=40), KNeighborsClassifier(5)
-    )
+    return make_pipeline(CountVectorizer(binary=True), SelectKBest(chi2, k=40), BernoulliNB())
 
 
 @case(data.news_frame)
@@ -275,15 +273,6 @@ def several_labels() -> Any:
     return make_pipeline(
         StandardScaler(), ClassifierChain(LogisticRegression(), order="random", random_state=0)
     )
-
-
-@case(data.generated("blobs", n_samples=500, centers=4))
-def clusters() -> Any:
-    from sklearn.cluster import KMeans
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), KMeans(4, n_init=10, random_state=0))
 
 
 @case(data.generated("blobs", n_samples=500, centers=1))

@@ -19,6 +19,7 @@ TOPICS = {
     "hockey": "team goal season playoff puck coach league score goalie penalty",
 }
 PLAIN = "the a of and to in is that it for on with as was this are be not have from".split()
+RARE_WORDS = 20_000
 GOOD = "great excellent loved perfect wonderful happy amazing best recommend fantastic".split()
 BAD = "terrible awful broken hated worst poor waste refund disappointing slow".split()
 
@@ -120,7 +121,10 @@ def houses() -> Data:
     quality = rng.choice(["Po", "Fa", "TA", "Gd", "Ex"], n)
     frame = pd.DataFrame(
         {
-            "LotArea": pd.array(np.where(rng.random(n) < 0.1, None, area * 4), dtype="Int64"),
+            "LotArea": pd.array(
+                np.where(rng.random(n) < 0.1, None, area * 4 + rng.integers(0, 999, n)),
+                dtype="Int64",
+            ),
             "GrLivArea": area.astype(np.float32),
             "YearBuilt": built,
             "LotFrontage": np.where(rng.random(n) < 0.2, np.nan, rng.normal(70, 20, n)),
@@ -163,16 +167,25 @@ def bikes() -> Data:
 
 
 def _text(rng: np.random.Generator, words: list[str], length: int) -> str:
-    listed = [str(rng.choice(words if rng.random() < 0.3 else PLAIN)) for _ in range(length)]
+    listed = [_word(rng, words) for _ in range(length)]
     listed[0] = listed[0].capitalize()
     return " ".join(listed) + str(rng.choice([".", "!", "?", " 2024.", ""]))
+
+
+def _word(rng: np.random.Generator, words: list[str]) -> str:
+    """A word of the topic, a common one, or one of thousands as they are distributed in texts."""
+    chance = rng.random()
+    if chance < 0.5:
+        return str(rng.choice(words if chance < 0.2 else PLAIN))
+    rank = min(int(rng.zipf(1.2)), RARE_WORDS)
+    return "".join("bcdfglmnprst"[rank // 5**i % 12] + "aeiou"[rank // 3**i % 5] for i in range(4))
 
 
 def news() -> Data:
     """Texts of four topics."""
     rng = _rng()
     topics = rng.choice(sorted(TOPICS), ROWS)
-    texts = [_text(rng, TOPICS[t].split(), int(rng.integers(5, 40))) for t in topics]
+    texts = [_text(rng, TOPICS[t].split(), int(rng.integers(20, 200))) for t in topics]
     texts[-1], texts[-2], texts[-3] = "", "Weltraum — été, naïve Ωmega", "NASA nasa N.A.S.A."
     return _split(texts, topics)
 
@@ -184,7 +197,7 @@ def news_frame() -> Data:
     frame = pd.DataFrame(
         {
             "subject": [_text(rng, TOPICS[t].split(), 4) for t in topics],
-            "body": [_text(rng, TOPICS[t].split(), int(rng.integers(5, 40))) for t in topics],
+            "body": [_text(rng, TOPICS[t].split(), int(rng.integers(20, 200))) for t in topics],
         }
     )
     return _split(frame, topics)

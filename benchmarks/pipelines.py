@@ -37,28 +37,21 @@ computes some steps in float32."""
 def feeds(model: Any, rows: Any) -> dict[str, Any]:
     """The arrays that a model is given for a table, a list of texts or an array."""
     specs = {spec.name: spec for spec in model.inputs}
-    if len(specs) == 1 and not (hasattr(rows, "columns") and set(specs) <= set(rows.columns)):
-        ((name, spec),) = specs.items()
-        return {name: _array(rows, spec.dtype)}
-    return {name: _array(rows[[name]], spec.dtype) for name, spec in specs.items()}
-
-
-def _array(rows: Any, dtype: Any) -> Any:
-    if str(dtype) in ("string", "object"):
-        listed = rows.to_numpy(object) if hasattr(rows, "to_numpy") else np.array(rows, object)
-        absent = np.array([_is_absent(v) for v in listed.reshape(-1)], bool).reshape(listed.shape)
-        texts = np.array([str(v) for v in listed.reshape(-1)], object).reshape(listed.shape)
-        texts[absent] = np.nan
-        return texts
+    if hasattr(rows, "columns") and set(specs) <= set(rows.columns):
+        return {name: _column(rows[name], spec.dtype) for name, spec in specs.items()}
+    ((name, spec),) = specs.items()
+    if isinstance(rows, list):
+        return {name: np.array(rows, object)}
     if hasattr(rows, "to_numpy"):
-        return np.ascontiguousarray(rows.to_numpy(np.float64, na_value=np.nan))
-    return np.ascontiguousarray(rows, np.float64)
+        rows = rows.to_numpy(spec.dtype, na_value=np.nan)
+    return {name: np.ascontiguousarray(rows, spec.dtype)}
 
 
-def _is_absent(value: Any) -> bool:
-    import pandas as pd
-
-    return bool(pd.isna(value))
+def _column(column: Any, dtype: Any) -> Any:
+    """A column of a table as a matrix; what is missing is NaN."""
+    if column.hasnans or dtype == object:
+        return column.to_numpy(dtype, na_value=np.nan).reshape(-1, 1)
+    return column.to_numpy(dtype).reshape(-1, 1)
 
 
 # -- what the library says -------------------------------------------------------------------------
@@ -243,15 +236,19 @@ def through_file(model: Any, rows: Any) -> dict[str, Any]:
 
 
 def _for_runtime(session: Any, rows: Any) -> dict[str, Any]:
-    dtypes = {"tensor(string)": "string", "tensor(float)": "float32", "tensor(double)": "float64"}
+    dtypes = {"tensor(string)": object, "tensor(float)": np.float32, "tensor(double)": np.float64}
     inputs = session.get_inputs()
     result = {}
     for one in inputs:
-        part = rows[[one.name]] if len(inputs) > 1 else rows
-        array = _array(part, dtypes[one.type])
-        if dtypes[one.type] == "string":
-            array = np.array(["nan" if v != v else v for v in array.reshape(-1)]).reshape(array.shape)
-        result[one.name] = array if dtypes[one.type] == "string" else array.astype(dtypes[one.type])
+        dtype = dtypes[one.type]
+        if len(inputs) > 1:
+            array = _column(rows[one.name], np.dtype(dtype))
+        else:
+            array = np.asarray(rows, dtype)
+        if dtype == object:
+            texts = ["nan" if v != v else v for v in array.reshape(-1)]
+            array = np.array(texts, object).reshape(array.shape)
+        result[one.name] = array
     return result
 
 

@@ -10,6 +10,7 @@ from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of est
     ensembles,
     features,
     imputation,
+    kernel_maps,
     kernels,
     linear,
     splines,

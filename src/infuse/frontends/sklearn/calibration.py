@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from infuse.frontends.sklearn.calls import (
     PROBABILITIES,
     SCORES,
     TRANSFORM,
+    call,
     labels,
     normalized,
     of_two,
@@ -83,19 +84,58 @@ reads(PREDICT, "IsotonicRegression")(lambda model, x: isotonic(model, x).vector(
 reads(TRANSFORM, "IsotonicRegression")(lambda model, x: isotonic(model, x).vector())
 
 
-@reads(PREDICT, "GridSearchCV", "RandomizedSearchCV")
+_SEARCHES: Final = (
+    "GridSearchCV",
+    "RandomizedSearchCV",
+    "HalvingGridSearchCV",
+    "HalvingRandomSearchCV",
+)
+_THRESHOLDS: Final = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
+
+
+@reads(PREDICT, *_THRESHOLDS)
+def by_threshold(model: Any, x: Tensor) -> Tensor:
+    """The class of two that a score, as large as a threshold or not, decides for."""
+    inner = _of_threshold(model)
+    asked = model._get_response_method()
+    methods = [asked] if isinstance(asked, str) else asked
+    method = next(m for m in methods if hasattr(inner, m))
+    is_tuned = hasattr(model, "best_threshold_")
+    label = model._curve_scorer._get_pos_label() if is_tuned else model.pos_label
+    place = 1 if label is None else int(np.flatnonzero(model.classes_ == label)[0])
+    score = call(method, inner, x)
+    if method == PROBABILITIES:
+        score = score.column(place).vector()
+    elif place == 0:
+        score = -score
+    threshold = model.best_threshold_ if is_tuned else model.threshold
+    if isinstance(threshold, str):
+        threshold = 0.5 if method == PROBABILITIES else 0.0
+    chosen = (score >= float(threshold)).integers()
+    return labels(model, chosen if place == 1 else 1 - chosen)
+
+
+def _of_threshold(model: Any) -> Any:
+    return getattr(model, "estimator_", model.estimator)
+
+
+reads(PROBABILITIES, *_THRESHOLDS)(lambda model, x: probabilities(_of_threshold(model), x))
+reads(SCORES, *_THRESHOLDS)(lambda model, x: scores(_of_threshold(model), x))
+
+
+@reads(PREDICT, *_SEARCHES)
 def best_predict(model: Any, x: Tensor) -> Tensor:
     """What the best estimator predicts."""
     return predict(model.best_estimator_, x)
 
 
-@reads(PROBABILITIES, "GridSearchCV", "RandomizedSearchCV")
+@reads(PROBABILITIES, *_SEARCHES)
 def best_probabilities(model: Any, x: Tensor) -> Tensor:
     """The best estimator's."""
     return probabilities(model.best_estimator_, x)
 
 
-@reads(SCORES, "GridSearchCV", "RandomizedSearchCV")
+@reads(SCORES, *_SEARCHES)
 def best_scores(model: Any, x: Tensor) -> Tensor:
     """The best estimator's."""
     return scores(model.best_estimator_, x)

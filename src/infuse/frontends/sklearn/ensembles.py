@@ -212,6 +212,32 @@ def chained(model: Any, x: Tensor) -> Tensor:
     return beside(*(parts[i] for i in order))
 
 
+def _classifier_chain(method: str) -> Callable[[Any, Tensor], Tensor]:
+    def run(model: Any, x: Tensor) -> Tensor:
+        """A column for each label; what one says is a feature of the next."""
+        features, parts = [x], []
+        for one in model.estimators_:
+            given = beside(*features)
+            features.append(_response(one, given, model.chain_method_).floats())
+            parts.append(_response(one, given, method).floats())
+        order = [list(model.order_).index(i) for i in range(len(parts))]
+        return beside(*(parts[i] for i in order))
+
+    return run
+
+
+def _response(model: Any, x: Tensor, method: str) -> Tensor:
+    """The label, score or probability of the second of two classes."""
+    result = call(method, model, x)
+    if len(model.classes_) != 2:
+        raise unsupported(model, "labels of other than two classes in a chain")
+    return result.column(1) if method == PROBABILITIES else result
+
+
+for _method in (PREDICT, PROBABILITIES, SCORES):
+    reads(_method, "ClassifierChain")(_classifier_chain(_method))
+
+
 @reads(PREDICT, "TransformedTargetRegressor")
 def of_transformed(model: Any, x: Tensor) -> Tensor:
     """The inverse of a known function of the prediction."""

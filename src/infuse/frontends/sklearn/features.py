@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
 from infuse.frontends.sklearn.sparse import SELECTORS
+from infuse.tracing.semantics.special import ndtri
 from infuse.tracing.tensors import Tensor, beside
 
 _FUNCTIONS: Final = {
@@ -16,6 +17,12 @@ _FUNCTIONS: Final = {
     "negative": "Neg", "sign": "Sign", "reciprocal": "Reciprocal", "rint": "Round",
     "sinh": "Sinh", "cosh": "Cosh", "arcsinh": "Asinh",
 }  # fmt: skip
+
+
+_MARGIN: Final = 1e-7
+"""How near the ends a place among quantiles is one of them for a QuantileTransformer to normal
+numbers.
+"""
 
 
 @reads(TRANSFORM, "StandardScaler")
@@ -129,24 +136,34 @@ def _box_cox(logs: Tensor, exponent: float) -> Tensor:
 @reads(TRANSFORM, "QuantileTransformer")
 def quantiles(model: Any, x: Tensor) -> Tensor:
     """The place of a number among quantiles, between them on a line."""
-    if model.output_distribution != "uniform":
-        raise unsupported(
-            model, f"output_distribution={model.output_distribution!r}", "use 'uniform'"
-        )
+    is_normal = model.output_distribution == "normal"
     columns = [
-        _among(x.column(i), np.asarray(model.quantiles_[:, i]), np.asarray(model.references_))
+        _among(
+            x.column(i),
+            np.asarray(model.quantiles_[:, i]),
+            np.asarray(model.references_),
+            _MARGIN if is_normal else 0.0,
+        )
         for i in range(x.width)
     ]
-    return beside(*columns)
+    result = beside(*columns)
+    if not is_normal:
+        return result
+    least = _MARGIN - float(np.spacing(1))
+    return Tensor(x.g, ndtri(x.g, result.clip(least, 1 - least).value))
 
 
-def _among(x: Tensor, points: Any, references: Any) -> Tensor:
-    """The mean of both interpolations, from below and from above, which differ at equal points."""
+def _among(x: Tensor, points: Any, references: Any, margin: float) -> Tensor:
+    """The mean of both interpolations, from below and from above, which differ at equal points; 0
+    and 1 within a margin of the ends.
+    """
     up = _interpolated(x, points, references)
     down = _interpolated(-x, -points[::-1], -references[::-1])
     inner = (up - down) * 0.5
-    top = x.equals(float(points[-1])).where(1.0, inner)
-    return x.isnan().where(x, x.equals(float(points[0])).where(0.0, top))
+    low, high = float(points[0]), float(points[-1])
+    is_top = x + margin > high if margin else x.equals(high)
+    is_bottom = x - margin < low if margin else x.equals(low)
+    return x.isnan().where(x, is_bottom.where(0.0, is_top.where(1.0, inner)))
 
 
 def _interpolated(x: Tensor, points: Any, values: Any) -> Tensor:

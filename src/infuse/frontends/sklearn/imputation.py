@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.sklearn.calls import TRANSFORM, reads, unsupported
+from infuse.frontends.sklearn.calls import TRANSFORM, predict, reads, transform, unsupported
 from infuse.frontends.sklearn.encoders import is_missing
 from infuse.frontends.sklearn.mixed import Mixed, joined
 from infuse.ir.graph import Array
@@ -132,5 +132,27 @@ def _mean_of_nearest(model: Any, distances: Tensor, values: Array) -> Tensor:
 
 @reads(TRANSFORM, "IterativeImputer")
 def imputed_by_turns(model: Any, x: Tensor) -> Tensor:
-    """Numbers from regressions by turns."""
-    raise unsupported(model, "its regressions by turns", "use KNNImputer or SimpleImputer")
+    """Numbers from regressions by turns, each of a column from others; of rows in which nothing is
+    there, where a batch has no other ones, the statistics that the turns begin with.
+    """
+    if model.sample_posterior:
+        raise unsupported(
+            model, "sample_posterior=True, which draws numbers", "fit it with sample_posterior=False"
+        )
+    absent, first = missing(model, x), transform(model.initial_imputer_, x)
+    empty = np.asarray(model._is_empty_feature, bool)
+    kept = np.arange(len(empty)) if model.keep_empty_features else np.flatnonzero(~empty)
+    turned = absent.columns(kept)
+    if model.keep_empty_features and empty.any():
+        turned = turned & turned.constant(~empty[None], dtypes.bool_)
+    columns = [first.column(i) for i in range(first.width)]
+    low, high = np.asarray(model._min_value), np.asarray(model._max_value)
+    for place, others, one in model.imputation_sequence_:
+        number = predict(one, beside(*(columns[int(i)] for i in others))).floats()
+        number = number.expand() if number.rank == 1 else number
+        # The limits are those of NumPy's clip, infinite where there are none.
+        number = number.maximum(float(low[place])).minimum(float(high[place]))
+        columns[place] = turned.column(place).where(number, columns[place])
+    is_empty = turned.floats().min(keep=True).min(axis=0, keep=True) > 0
+    result = is_empty.where(first, beside(*columns))
+    return result if model.indicator_ is None else beside(result, _indicated(model.indicator_, x))

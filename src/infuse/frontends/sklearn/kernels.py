@@ -251,24 +251,3 @@ def process(model: Any, x: Tensor) -> Tensor:
     result = means * np.asarray(model._y_train_std).reshape(1, -1)
     result = result + np.asarray(model._y_train_mean).reshape(1, -1)
     return result.vector() if result.width == 1 else result
-
-
-@reads(PREDICT, "KernelRidge")
-def ridge(model: Any, x: Tensor) -> Tensor:
-    """The weighted sum of kernels."""
-    rows = model.X_fit_
-    gamma = 1.0 / rows.shape[1] if model.gamma is None else float(model.gamma)
-    products = x @ np.ascontiguousarray(dense(rows).T)
-    if model.kernel == "linear":
-        values = products
-    elif model.kernel in ("rbf", "laplacian"):
-        values = (apart(x, rows, 2.0 if model.kernel == "rbf" else 1.0) * -gamma).exp()
-    elif model.kernel in ("poly", "polynomial", "sigmoid"):
-        scaled = products * gamma + float(model.coef0)
-        is_power = model.kernel != "sigmoid"
-        values = scaled ** float(model.degree) if is_power else scaled.call("Tanh")
-    else:
-        raise unsupported(model, f"kernel={model.kernel!r}")
-    dual = np.asarray(model.dual_coef_)
-    result = values @ dual.reshape(rows.shape[0], -1)
-    return result.vector() if dual.ndim == 1 else result
