@@ -185,7 +185,7 @@ def test_texts_are_counted_by_the_interpreter_and_the_rest_is_native(tmp_path: A
     assert independent_rows(graph).independent
     infuse.save(graph, tmp_path / "m.infuse")
     compiled = infuse.compile(infuse.optimize(infuse.load(tmp_path / "m.infuse")))
-    assert [step.split()[0] for step in compiled.host_steps] == ["CountTerms"]
+    assert [step.split()[0] for step in compiled.host_steps] == ["FindTerms"]
     outputs = compiled.run({"x": ASKED})
     assert outputs["label"].tolist() == model.predict(ASKED).tolist()
     np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(ASKED), rtol=1e-9)

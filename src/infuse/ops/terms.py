@@ -1,10 +1,7 @@
-"""How often the terms of a vocabulary occur in texts."""
+"""Which terms of a vocabulary occur in texts, and how often."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
@@ -12,10 +9,14 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.samples import cases
+from infuse.ops.core.sizes import fresh_dim
+from infuse.ops.core.term_hashing import murmur_hashes
+from infuse.ops.core.term_places import Splitter, Vocabulary
 from infuse.ops.core.token_patterns import token_pattern
 from infuse.ops.core.traits import Trait
 from infuse.ops.text import texts
@@ -24,11 +25,10 @@ from infuse.ops.tokens import count_of_texts, decoded
 ANALYZERS: Final = ("word", "char", "char_wb")
 ACCENTS: Final = ("", "ascii", "unicode")
 WORDS: Final = r"(?u)\b\w\w+\b"
-_BLANKS: Final = re.compile(r"\s\s+")
 
 
-class CountTerms(Op):
-    """How often each term of a vocabulary occurs in each text: texts [n] to int64 [n, terms].
+class Terms(Op, abstract=True):
+    """An operator that splits texts [n] into terms.
 
     Terms are runs of `least` to `most` tokens with a blank between (analyzer word), of as many
     characters (char), or of characters within a word that has a blank on each side (char_wb), where
@@ -40,7 +40,7 @@ class CountTerms(Op):
 
     traits = Trait.ZERO_FLOPS
 
-    vocabulary: tuple[str, ...]
+    vocabulary: tuple[str, ...] = ()
     analyzer: str = "word"
     pattern: str = WORDS
     lowercase: int = 1
@@ -50,6 +50,39 @@ class CountTerms(Op):
     most: int = 1
 
     domain = "infuse"
+
+    @cached_property
+    def _splitter(self) -> Splitter:
+        return Splitter(self)
+
+    @cached_property
+    def _terms(self) -> Vocabulary:
+        return Vocabulary(self._splitter, self.vocabulary)
+
+    def checked(self, text: Value) -> Dim:
+        """How many texts there are; TypeMismatchError for options that say nothing."""
+        count = count_of_texts(self.name, text)
+        if self.analyzer not in ANALYZERS or self.accents not in ACCENTS:
+            raise TypeMismatchError(
+                f"{self.name} knows the analyzers {', '.join(ANALYZERS)}, and accents that are "
+                f"empty, {' or '.join(ACCENTS[1:])}; found {self.analyzer!r} and {self.accents!r}"
+            )
+        if not 1 <= self.least <= self.most:
+            raise TypeMismatchError(f"{self.name} counts runs of {self.least} to {self.most}")
+        token_pattern(self.pattern)
+        return count
+
+    def check_vocabulary(self) -> None:
+        """TypeMismatchError for a vocabulary without terms, or with one that is there twice."""
+        if not self.vocabulary or len(set(self.vocabulary)) != len(self.vocabulary):
+            raise TypeMismatchError(
+                f"{self.name} needs a vocabulary in which each term stands once"
+            )
+
+
+class CountTerms(Terms):
+    """How often each term of a vocabulary occurs in each text: texts [n] to int64 [n, terms]."""
+
     samples = (
         cases(
             text=[
@@ -76,74 +109,90 @@ class CountTerms(Op):
         ),
     )
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {term: place for place, term in enumerate(self.vocabulary)}
-
-    @cached_property
-    def _lengths(self) -> list[int]:
-        """Of how many tokens or characters a term of the vocabulary may be."""
-        if self.analyzer == "word":
-            most = max((term.count(" ") + 1 for term in self.vocabulary), default=0)
-            return list(range(self.least, min(self.most, most) + 1))
-        known = {len(term) for term in self.vocabulary}
-        return sorted(n for n in known if self.least <= n <= self.most)
-
     def infer(self, text: Value) -> Inferred:
-        count = count_of_texts(self.name, text)
-        if self.analyzer not in ANALYZERS or self.accents not in ACCENTS:
-            raise TypeMismatchError(
-                f"{self.name} knows the analyzers {', '.join(ANALYZERS)}, and accents that are "
-                f"empty, {' or '.join(ACCENTS[1:])}; found {self.analyzer!r} and {self.accents!r}"
-            )
-        if not 1 <= self.least <= self.most:
-            raise TypeMismatchError(f"{self.name} counts runs of {self.least} to {self.most}")
-        if not self.vocabulary or len(self._places) != len(self.vocabulary):
-            raise TypeMismatchError(
-                f"{self.name} needs a vocabulary in which each term stands once"
-            )
-        token_pattern(self.pattern)
+        count = self.checked(text)
+        self.check_vocabulary()
         return TensorType(dtypes.int64, (count, len(self.vocabulary)))
 
     def eval(self, text: Array) -> Array:
-        counts = np.zeros((len(text), len(self.vocabulary)), np.int64)
-        places = self._places
-        for row, one in zip(counts, decoded(text)):
-            found = [places[term] for term in self._terms(self._plain(one)) if term in places]
-            np.add.at(row, np.array(found, np.int64), 1)
-        return counts
+        size = len(self.vocabulary)
+        rows, places = self._terms.occurrences(decoded(text))
+        counts = np.bincount(rows * size + places, minlength=len(text) * size)
+        return counts.reshape(len(text), size).astype(np.int64, copy=False)
 
-    def _plain(self, text: str) -> str:
-        text = text.lower() if self.lowercase else text
-        if not self.accents or text.isascii():
-            return text
-        apart = unicodedata.normalize("NFKD", text)
-        if self.accents == "ascii":
-            return apart.encode("ascii", "ignore").decode()
-        return "".join(c for c in apart if not unicodedata.combining(c))
 
-    def _terms(self, text: str) -> Iterator[str]:
-        """The terms of a text, but for those of lengths that none of the vocabulary has."""
-        if self.analyzer == "word":
-            stops = self._stops
-            tokens = [t for t in token_pattern(self.pattern).findall(text) if t not in stops]
-            for n in self._lengths:
-                yield from (" ".join(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
-            return
-        text = _BLANKS.sub(" ", text)
-        if self.analyzer == "char":
-            for n in self._lengths:
-                yield from (text[i : i + n] for i in range(len(text) - n + 1))
-            return
-        for word in text.split():
-            framed = f" {word} "
-            # One that is shorter than a run is counted once, whole.
-            if self.least > len(framed):
-                yield framed
-            for n in self._lengths:
-                if n <= len(framed):
-                    yield from (framed[i : i + n] for i in range(len(framed) - n + 1))
+class FindTerms(Terms):
+    """The places of the terms that occur in each text, ascending, and how often each does: texts
+    [n] to int64 and float64 [n, most of them in a text]; what fills up a row is a place behind all
+    others, and zero.
 
-    @cached_property
-    def _stops(self) -> frozenset[str]:
-        return frozenset(self.stop_words)
+    With `buckets`, there is no vocabulary, and the place of a term is the absolute value of its
+    MurmurHash3 (32 bits, of UTF-8) modulo `buckets`; with `alternate_sign`, terms of a negative one
+    count as -1. Sums that are zero stay, as they do in scikit-learn.
+    """
+
+    buckets: int = 0
+    alternate_sign: int = 0
+
+    samples = (
+        cases(
+            text=[
+                texts("The cat sat on THE mat.", "", "a cat_1, a cat 1", "Éa été"),
+                texts("sat the cat sat the"),
+                texts(shape=(0,)),
+            ],
+            vocabulary=[("the", "cat", "cat_1", "cat sat", "sat the cat", "éa", "nothing")],
+            stop_words=[(), ("on", "the")],
+            most=[1, 3],
+        ),
+        cases(
+            text=[texts("The cat sat on THE mat.", "", "cat, a cat 1 cat", "Éa été")],
+            buckets=[8, 1048576],
+            alternate_sign=[0, 1],
+            analyzer=["word", "char_wb"],
+            most=[1, 2],
+        ),
+    )
+
+    @property
+    def places(self) -> int:
+        """The number of places, and the one behind them all."""
+        return self.buckets or len(self.vocabulary)
+
+    def infer(self, text: Value) -> Inferred:
+        count = self.checked(text)
+        if not self.buckets:
+            self.check_vocabulary()
+        elif self.vocabulary or not 0 < self.buckets < 1 << 31:
+            raise TypeMismatchError(
+                f"{self.name} has a vocabulary or 1 to 2147483647 buckets, not both"
+            )
+        size = fresh_dim("terms")
+        return (
+            TensorType(dtypes.int64, (count, size)),
+            TensorType(dtypes.float64, (count, size)),
+        )
+
+    def eval(self, text: Array) -> tuple[Array, Array]:
+        rows, places, weights = self._found(decoded(text))
+        keys, where = np.unique(rows * self.places + places, return_inverse=True)
+        sums = np.bincount(where, weights, minlength=len(keys))
+        row, place = np.divmod(keys, self.places)
+        lengths = np.bincount(row, minlength=len(text))
+        column = np.arange(len(keys)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        shape = (len(text), int(lengths.max(initial=1)))
+        at, values = np.full(shape, self.places, np.int64), np.zeros(shape)
+        at[row, column], values[row, column] = place, sums
+        return at, values
+
+    def _found(self, listed: list[str]) -> tuple[Array, Array, Array | None]:
+        """The row, the place and the sign of each term."""
+        if not self.buckets:
+            return *self._terms.occurrences(listed), None
+        split = [self._splitter.terms(text) for text in listed]
+        numbers: dict[str, int] = {}
+        flat = [numbers.setdefault(term, len(numbers)) for terms in split for term in terms]
+        hashes = murmur_hashes(list(numbers))[np.array(flat, np.int64)]
+        rows = np.repeat(np.arange(len(split)), [len(terms) for terms in split])
+        signs = np.where(hashes < 0, -1.0, 1.0) if self.alternate_sign else None
+        return rows, np.abs(hashes) % self.buckets, signs

@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
 from infuse.frontends.sklearn.sparse import SELECTORS
+from infuse.frontends.sklearn.texts import of_one_length
 from infuse.tracing.semantics.special import ndtri
 from infuse.tracing.tensors import Tensor, beside
 
@@ -53,17 +54,7 @@ def largest(model: Any, x: Tensor) -> Tensor:
     return x.clip(-1.0, 1.0) if getattr(model, "clip", False) else x
 
 
-@reads(TRANSFORM, "Normalizer")
-def normalizer(model: Any, x: Tensor) -> Tensor:
-    """Rows divided by their norms."""
-    norms = {
-        "l1": lambda: x.abs().sum(keep=True),
-        "l2": lambda: (x * x).sum(keep=True).sqrt(),
-        "max": lambda: x.abs().max(keep=True),
-    }[model.norm]()
-    return x / norms.equals(0.0).where(1.0, norms)
-
-
+reads(TRANSFORM, "Normalizer")(lambda model, x: of_one_length(x, model.norm))
 reads(TRANSFORM, "Binarizer")(lambda model, x: (x > float(model.threshold)).floats())
 reads(TRANSFORM, "TruncatedSVD")(lambda model, x: x @ np.ascontiguousarray(model.components_.T))
 reads(TRANSFORM, *SELECTORS)(lambda model, x: x.columns(model.get_support()))

@@ -10,7 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InputError
 from infuse.ir.graph import Value
-from infuse.tracing.tensors import Tensor, beside
+from infuse.frontends.sklearn.term_matrix import blocks
+from infuse.tracing.tensors import Tensor
 
 
 class Mixed(Tensor):
@@ -56,7 +57,7 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
     if len({isinstance(part, Mixed) or part.dtype == dtypes.string for part in parts}) == 1 and (
         not any(isinstance(part, Mixed) for part in parts)
     ):
-        return beside(*parts)
+        return blocks(parts)
     matrices = [
         part if isinstance(part, Mixed) or part.rank == 2 else part.expand() for part in parts
     ]

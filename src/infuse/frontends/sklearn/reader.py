@@ -15,7 +15,6 @@ from infuse.ir.graph import Graph
 from infuse.tracing.importer import Importer
 
 _OF_OBJECTS = {
-    "HashingVectorizer": "texts",
     **dict.fromkeys(("DictVectorizer", "FeatureHasher"), "dictionaries"),
 }
 """Transformers of what is no array, and has no number of features."""

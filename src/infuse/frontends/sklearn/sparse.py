@@ -10,7 +10,12 @@ SELECTORS: Final = (
 )  # fmt: skip
 """Transformers that choose columns."""
 _BY_OPTION: Final = ("OneHotEncoder", "SplineTransformer", "RandomTreesEmbedding")
-_ALWAYS: Final = ("CountVectorizer", "TfidfVectorizer", "TfidfTransformer")
+_ALWAYS: Final = (
+    "CountVectorizer",
+    "TfidfVectorizer",
+    "HashingVectorizer",
+    "TfidfTransformer",
+)
 _AS_GIVEN: Final = {
     "StandardScaler",
     "MaxAbsScaler",

@@ -49,6 +49,39 @@ def token_pattern(pattern: str) -> re.Pattern[str]:
         ) from error
 
 
+@cache
+def plain_tokens(pattern: str) -> tuple[bytes, int] | None:
+    r"""For a pattern whose tokens in ASCII are the longest runs, of at least so many, of one class
+    of characters without blanks, as in `\b\w\w+\b` or `[a-z]{3,}`: a table for `bytes.translate`
+    that makes blanks of all others, and the least length. None for any other pattern.
+    """
+    flags = _FLAGS.match(pattern)
+    rest = pattern[flags.end() if flags else 0 :]
+    begins, ends = rest.startswith(_BOUNDARY), rest.endswith(_BOUNDARY)
+    rest = rest.removeprefix(_BOUNDARY).removesuffix(_BOUNDARY)
+    classes, items, place = set(), [], 0
+    while (character := _CHARACTER.match(rest, place)) is not None:
+        classes.add(character[0])
+        item, place = _repetition(rest, character.end())
+        items.append(item)
+    single = classes.pop() if len(classes) == 1 else ""
+    if place < len(rest) or not single or items[-1].most is not None:
+        return None
+    if any(item.least != item.most for item in items[:-1]) or (begins, ends) not in (
+        (False, False),
+        (True, True),
+    ):
+        return None
+    if begins and single != r"\w":
+        return None
+    one = re.compile((flags[0] if flags else "") + single)
+    letters = [c for c in map(chr, range(128)) if one.fullmatch(c)]
+    least = sum(item.least for item in items)
+    if not least or any(c.isspace() for c in letters):
+        return None
+    return bytes(c if chr(c) in letters else 32 for c in range(256)), least
+
+
 def _alternative(pattern: str, place: int) -> int:
     """Where an alternative that begins at `place` ends."""
     begins = pattern.startswith(_BOUNDARY, place)

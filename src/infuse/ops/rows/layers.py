@@ -59,7 +59,7 @@ from infuse.ops.recurrences import CausalConvWithState, LinearAttention
 from infuse.ops.recurrent import GRU, LSTM, RNN
 from infuse.ops.recurrent_base import Recurrent
 from infuse.ops.signal import DFT, STFT
-from infuse.ops.terms import CountTerms
+from infuse.ops.terms import CountTerms, FindTerms
 from infuse.ops.text import TfIdfVectorizer
 from infuse.ops.unfolding import Col2Im, DeformConv
 from infuse.ops.vision import AffineGrid, GridSample
@@ -109,10 +109,10 @@ def alone(op: Op, node: Node, proof: RowProof) -> Results:
     return along_first(node, proof, 0)
 
 
-@rows_of(CountTerms)
+@rows_of(CountTerms, FindTerms)
 def counted(op: Op, node: Node, proof: RowProof) -> Results:
-    """Each text of a list by itself."""
-    return [proof.rows_in(node, {0: 0})]
+    """Each text of a list by itself; what fills up rows of other lengths counts nothing."""
+    return [proof.rows_in(node, {0: 0})] * len(node.outputs)
 
 
 @rows_of(BatchNormalization)

@@ -1,0 +1,211 @@
+"""Matrices of terms, of which few occur in a text: products are sums of the rows of these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.ir.graph import Value
+from infuse.tracing.tensors import Tensor, beside
+
+
+class TermMatrix(Tensor):
+    """A matrix [batch, width] by the places and values of what is no zero: `places` [batch, n],
+    which are `width` where a row has less, and `values` [batch, n] in float64. Whatever needs all
+    elements gets them from `dense`.
+    """
+
+    def __init__(
+        self,
+        places: Tensor,
+        values: Tensor,
+        width: int,
+        dtype: DType = dtypes.float64,
+        dense: Callable[[], Tensor] | None = None,
+        sparse: bool = True,
+    ) -> None:
+        super().__init__(places.g, places.value, sparse)
+        self.places, self.values, self._width, self._dtype = places, values, width, dtype
+        self._made = dense or self._scattered
+
+    @property
+    def value(self) -> Value:
+        """All elements."""
+        return self._made().astype(self._dtype).value
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def rank(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self._width
+
+    def _scattered(self) -> Tensor:
+        g = self.g
+        rows = g("Shape", self.places.value, start=0, end=1)
+        shape = g("Concat", rows, g.ints(self._width + 1), axis=0)
+        zeros = g("Expand", g.number(0, dtypes.float64), shape)
+        full = g("ScatterElements", zeros, self.places.value, self.values.value, axis=1)
+        return Tensor(g, full).columns(np.arange(self._width))
+
+    def with_values(self, values: Tensor) -> TermMatrix:
+        """Other values at the same places, zero where a row has less."""
+        return TermMatrix(self.places, values, self._width, sparse=self.sparse)
+
+    def is_there(self) -> Tensor:
+        """Where a row has a place."""
+        return self.places < self._width
+
+    def weighted(self, weights: Any) -> TermMatrix:
+        """Times a weight for each column."""
+        return self.with_values(self.values * self.places.take(np.append(weights, 0.0)))
+
+    def features(self) -> Tensor:
+        """As float64."""
+        return self.astype(dtypes.float64)
+
+    def floats(self) -> Tensor:
+        """As float64."""
+        return self.astype(dtypes.float64)
+
+    def astype(self, dtype: DType) -> Tensor:
+        """In another element type; float32 rounds."""
+        if dtype == self._dtype:
+            return self
+        if dtype == dtypes.float32:
+            values = self.values.astype(dtype).floats()
+        elif dtype in (dtypes.float64, dtypes.int64):
+            values = self.values
+        else:
+            return super().astype(dtype)
+        return TermMatrix(self.places, values, self._width, dtype, sparse=self.sparse)
+
+    def marked(self, sparse: bool) -> Tensor:
+        """The same, as a sparse matrix of its library or a dense one."""
+        if sparse == self.sparse:
+            return self
+        return TermMatrix(self.places, self.values, self._width, self._dtype, self._made, sparse)
+
+    def columns(self, places: Sequence[int] | Any) -> Tensor:
+        """The columns at these places."""
+        listed = np.asarray(places)
+        listed = np.flatnonzero(listed) if listed.dtype == bool else listed.astype(np.int64)
+        if len(np.unique(listed)) < len(listed):
+            return super().columns(listed)
+        # A place without a column is that behind them all, where rows of zeros stand.
+        table = np.full(self._width + 1, len(listed), np.int64)
+        table[listed] = np.arange(len(listed))
+        chosen = self.places.take(table)
+        values = (chosen < len(listed)).where(self.values, 0.0)
+        return TermMatrix(chosen, values, len(listed), self._dtype, sparse=self.sparse)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        """The weighted sum of the rows of a table."""
+        if not isinstance(other, np.ndarray) or self._dtype != dtypes.float64:
+            return Tensor(self.g, self.value) @ other
+        table = np.concatenate([other, np.zeros((1, other.shape[1]))])
+        if other.shape[1] == 1:
+            return (self.places.take(table[:, 0]) * self.values).sum(keep=True)
+        return (self.places.take(table) * self.values.expand(2)).sum(axis=1)
+
+    def __mul__(self, other: Any) -> Tensor:
+        """Times a number, or as of all elements."""
+        if isinstance(other, float) and np.isfinite(other):
+            return self.with_values(self.values * other)
+        return Tensor(self.g, self.value) * other
+
+    __rmul__ = __mul__
+
+
+class Blocks(Tensor):
+    """Matrices side by side, of which some are of terms."""
+
+    def __init__(self, parts: Sequence[Tensor], sparse: bool) -> None:
+        super().__init__(parts[0].g, parts[0]._value, sparse)
+        self._parts = list(parts)
+        self._ends = np.cumsum([0, *(part.width for part in parts)])
+
+    @property
+    def value(self) -> Value:
+        """All elements."""
+        return beside(*(Tensor(self.g, part.value) for part in self._parts)).value
+
+    @property
+    def dtype(self) -> DType:
+        """That of all parts."""
+        return dtypes.float64
+
+    @property
+    def rank(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return int(self._ends[-1])
+
+    def features(self) -> Tensor:
+        """As it is."""
+        return self
+
+    def floats(self) -> Tensor:
+        """As it is."""
+        return self
+
+    def marked(self, sparse: bool) -> Tensor:
+        """The same, as a sparse matrix of its library or a dense one."""
+        return self if sparse == self.sparse else Blocks(self._parts, sparse)
+
+    def columns(self, places: Sequence[int] | Any) -> Tensor:
+        """The columns at these places, in parts where they ascend."""
+        listed = np.asarray(places)
+        listed = np.flatnonzero(listed) if listed.dtype == bool else listed.astype(np.int64)
+        if len(listed) < 2 or (np.diff(listed) <= 0).any():
+            return Tensor(self.g, self.value, self.sparse).columns(listed)
+        parts = []
+        for part, begin, end in zip(self._parts, self._ends, self._ends[1:]):
+            inside = listed[(listed >= begin) & (listed < end)]
+            if len(inside):
+                parts.append(part.columns(inside - begin))
+        return blocks(parts).marked(self.sparse)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        """The sum over the parts."""
+        if not isinstance(other, np.ndarray):
+            return Tensor(self.g, self.value) @ other
+        products = [
+            part @ np.ascontiguousarray(other[begin:end])
+            for part, begin, end in zip(self._parts, self._ends, self._ends[1:])
+        ]
+        result = products[0]
+        for product in products[1:]:
+            result = result + product
+        return result
+
+
+def blocks(parts: Sequence[Tensor]) -> Tensor:
+    """Columns side by side; where some are of terms, without their zeros."""
+    if len(parts) == 1 or not any(isinstance(part, (TermMatrix, Blocks)) for part in parts):
+        return beside(*parts)
+    flat: list[Tensor] = []
+    for part in parts:
+        part = part.floats()
+        flat += part._parts if isinstance(part, Blocks) else [_matrix(part)]
+    return Blocks(flat, any(part.sparse for part in parts))
+
+
+def _matrix(part: Tensor) -> Tensor:
+    return part.expand() if part.rank == 1 else part
