@@ -329,13 +329,13 @@ def logarithms_of_prices() -> Any:
 
 @case(data.houses_numbers)
 def logarithms_of_columns() -> Any:
-    from sklearn.impute import KNNImputer
+    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import ElasticNetCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     log = FunctionTransformer(np.log1p, validate=True, feature_names_out="one-to-one")
-    return make_pipeline(KNNImputer(), log, StandardScaler(), ElasticNetCV())
+    return make_pipeline(SimpleImputer(), log, StandardScaler(), ElasticNetCV())
 
 
 @case(data.houses_numbers)
@@ -362,6 +362,4 @@ def powers_and_quantiles() -> Any:
         (QuantileTransformer(n_quantiles=100, output_distribution="normal"), [1]),
         (RobustScaler(), [2, 3]),
     )
-    return make_pipeline(
-        SimpleImputer(), columns, HuberRegressor(max_iter=500)
-    )
+    return make_pipeline(SimpleImputer(), columns, HuberRegressor(max_iter=500))

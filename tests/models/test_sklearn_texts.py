@@ -216,10 +216,32 @@ def test_what_is_refused(options: dict[str, Any], said: str) -> None:
             infuse.load(model)
 
 
-def test_hashes_are_refused() -> None:
-    model = make_pipeline(HashingVectorizer(n_features=8), linear_model.LogisticRegression())
-    with pytest.raises(UnsupportedOperatorError, match="HashingVectorizer, which takes texts"):
-        infuse.load(model.fit(TEXTS, CLASSES))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_features": 8, "ngram_range": (1, 2)},
+        {"n_features": 8, "norm": None, "alternate_sign": False},
+        {"n_features": 3, "binary": True, "norm": "l1"},
+        {"n_features": 64, "analyzer": "char_wb", "ngram_range": (2, 5)},
+        {"n_features": 16, "stop_words": "english", "lowercase": False, "dtype": np.float32},
+    ],
+)
+def test_hashes_of_terms_are_those_of_scikit_learn(options: dict[str, Any]) -> None:
+    hashing = HashingVectorizer(**options)
+    model = make_pipeline(hashing, linear_model.SGDClassifier(random_state=0)).fit(TEXTS, CLASSES)
+    found = infuse.compile(infuse.load(model)).run({"x": ASKED})
+    is_exact = hashing.dtype == np.float64
+    expected = model.decision_function(ASKED)
+    np.testing.assert_allclose(found["scores"], expected, rtol=1e-9 if is_exact else 1e-5)
+    if hashing.n_features < 100:
+        (alone,) = evaluate(infuse.load(hashing), {"x": ASKED}).values()
+        expected = hashing.transform(ASKED).toarray()
+        assert alone.dtype == expected.dtype
+        np.testing.assert_allclose(alone, expected, rtol=1e-6)
+
+
+def test_vectorizers_that_are_not_fitted_say_so() -> None:
     for model in (CountVectorizer(), TfidfVectorizer(), make_pipeline(TfidfVectorizer())):
         with pytest.raises(InfuseError, match=r"not fitted|fit the estimator"):
             infuse.load(model)

@@ -62,7 +62,7 @@ NOT_NATIVE = {
         ),
         "is a string",
     ),
-    **dict.fromkeys(("CountTerms", "Tokenize", "Detokenize"), "no native code"),
+    **dict.fromkeys(("CountTerms", "FindTerms", "Tokenize", "Detokenize"), "no native code"),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
     "ImageDecoder": "no native code yet",
@@ -81,7 +81,7 @@ ALSO = {
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
     ),
-    **dict.fromkeys(("CountTerms", "Tokenize", "Detokenize"), "is a string"),
+    **dict.fromkeys(("CountTerms", "FindTerms", "Tokenize", "Detokenize"), "is a string"),
 }
 """What else a refusal may say."""
 

@@ -42,6 +42,7 @@ WITHOUT_ROWS = {
         "CastMap",
         "ConcatFromSequence",
         "CountTerms",
+        "FindTerms",
         "Detokenize",
         "DictVectorizer",
         "ImageDecoder",

@@ -137,35 +137,74 @@ def _missing(row: Row) -> list[Any]:
     return [np.frompyfunc(lambda v: isinstance(v, kind), 1, 1)(row.inputs[0]).astype(bool)]
 
 
+def _runs(op: Any, text: str) -> list[str]:
+    """Every place of a text is asked whether a run begins there that is a term."""
+    text = text.lower() if op.lowercase else text
+    if op.accents:
+        keep = str.isascii if op.accents == "ascii" else lambda c: not unicodedata.combining(c)
+        text = "".join(filter(keep, unicodedata.normalize("NFKD", text)))
+    if op.analyzer == "word":
+        signs = op.pattern.endswith("[.,]")
+        marked = "".join(c if c.isalnum() or c == "_" else f" {c} " for c in text)
+        words = [w for w in marked.split() if w[0].isalnum() or (signs and w in ".,")]
+        words = [w for w in words if (signs or len(w) > 1) and w not in op.stop_words]
+        lines, glue = [words], " "
+    else:
+        plain = re.sub(r"\s{2,}", " ", text)
+        words = [plain] if op.analyzer == "char" else [f" {w} " for w in plain.split()]
+        lines, glue = [list(w) for w in words], ""
+    lengths = range(op.least, op.most + 1)
+    return [
+        glue.join(line[i : i + n])
+        for line in lines
+        for n in lengths
+        for i in range(len(line))
+        if i + n <= len(line)
+    ]
+
+
 def _terms(row: Row) -> list[Any]:
-    """Every place of a text is asked whether a run begins there that is the term."""
+    """How often each term of the vocabulary is among the runs."""
     op = row.op
-    made = []
-    for text in row.inputs[0].tolist():
-        text = text.lower() if op.lowercase else text
-        if op.accents:
-            keep = str.isascii if op.accents == "ascii" else lambda c: not unicodedata.combining(c)
-            text = "".join(filter(keep, unicodedata.normalize("NFKD", text)))
-        if op.analyzer == "word":
-            signs = op.pattern.endswith("[.,]")
-            marked = "".join(c if c.isalnum() or c == "_" else f" {c} " for c in text)
-            words = [w for w in marked.split() if w[0].isalnum() or (signs and w in ".,")]
-            words = [w for w in words if (signs or len(w) > 1) and w not in op.stop_words]
-            lines, glue = [words], " "
-        else:
-            plain = re.sub(r"\s{2,}", " ", text)
-            words = [plain] if op.analyzer == "char" else [f" {w} " for w in plain.split()]
-            lines, glue = [list(w) for w in words], ""
-        lengths = range(op.least, op.most + 1)
-        runs = [
-            glue.join(line[i : i + n])
-            for line in lines
-            for n in lengths
-            for i in range(len(line))
-            if i + n <= len(line)
-        ]
-        made.append([runs.count(term) for term in op.vocabulary])
+    listed = [_runs(op, text) for text in row.inputs[0].tolist()]
+    made = [[runs.count(term) for term in op.vocabulary] for runs in listed]
     return [np.array(made, np.int64).reshape(-1, len(op.vocabulary))]
+
+
+def _found_terms(row: Row) -> list[Any]:
+    """The same by places in ascending order, those of hashes too."""
+    op, size = row.op, row.op.buckets or len(row.op.vocabulary)
+    sums: list[dict[int, int]] = []
+    for text in row.inputs[0].tolist():
+        sums.append({})
+        for run in _runs(op, text):
+            place, sign = size, 1
+            if op.buckets:
+                value = _murmur(run.encode())
+                place, sign = abs(value) % size, -1 if value < 0 and op.alternate_sign else 1
+            elif run in op.vocabulary:
+                place = op.vocabulary.index(run)
+            if place < size:
+                sums[-1][place] = sums[-1].get(place, 0) + sign
+    longest = max((len(one) for one in sums), default=0)
+    longest = max(longest, 1)
+    rows = [sorted(one.items()) + [(size, 0)] * (longest - len(one)) for one in sums]
+    table = np.array(rows, np.float64).reshape(-1, longest, 2)
+    return [table[..., 0].astype(np.int64), table[..., 1]]
+
+
+def _murmur(data: bytes) -> int:
+    """MurmurHash3 of 32 bits by Python's integers."""
+    h, whole = 0, len(data) // 4 * 4
+    for i in range(0, len(data), 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & 0xFFFFFFFF
+        h ^= (k << 15 | k >> 17) * 0x1B873593 & 0xFFFFFFFF
+        if i < whole:
+            h = ((h << 13 | h >> 19) & 0xFFFFFFFF) * 5 + 0xE6546B64 & 0xFFFFFFFF
+    h ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h = (h ^ h >> shift) * factor & 0xFFFFFFFF
+    return h - (h >> 31 << 32)
 
 
 _HASHES = {
@@ -187,6 +226,7 @@ def _hashed(row: Row) -> list[Any]:
 TEXT_ORACLES = {
     "HashText": _hashed,
     "CountTerms": _terms,
+    "FindTerms": _found_terms,
     "Detokenize": _joined,
     "Tokenize": _tokenized,
     "MissingText": _missing,

@@ -16,7 +16,7 @@ from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import fresh_dim
 from infuse.ops.core.term_hashing import murmur_hashes
-from infuse.ops.core.term_places import Splitter, Vocabulary
+from infuse.ops.core.term_places import Splitter, Vocabulary, numbered
 from infuse.ops.core.token_patterns import token_pattern
 from infuse.ops.core.traits import Trait
 from infuse.ops.text import texts
@@ -189,10 +189,7 @@ class FindTerms(Terms):
         """The row, the place and the sign of each term."""
         if not self.buckets:
             return *self._terms.occurrences(listed), None
-        split = [self._splitter.terms(text) for text in listed]
-        numbers: dict[str, int] = {}
-        flat = [numbers.setdefault(term, len(numbers)) for terms in split for term in terms]
-        hashes = murmur_hashes(list(numbers))[np.array(flat, np.int64)]
-        rows = np.repeat(np.arange(len(split)), [len(terms) for terms in split])
+        rows, numbers, terms = numbered(self._splitter, listed)
+        hashes = murmur_hashes(terms)[numbers]
         signs = np.where(hashes < 0, -1.0, 1.0) if self.alternate_sign else None
         return rows, np.abs(hashes) % self.buckets, signs

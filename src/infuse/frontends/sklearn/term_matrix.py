@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,45 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
+from infuse.tracing.importer import Importer
 from infuse.tracing.tensors import Tensor, beside
+
+
+Pair = Callable[[], tuple[Tensor, Tensor]]
 
 
 class TermMatrix(Tensor):
     """A matrix [batch, width] by the places and values of what is no zero: `places` [batch, n],
-    which are `width` where a row has less, and `values` [batch, n] in float64. Whatever needs all
-    elements gets them from `dense`.
+    which are `width` where a row has less, and `values` [batch, n] in float64, both made when they
+    are used. Whatever needs all elements gets them from `dense`.
     """
 
     def __init__(
         self,
-        places: Tensor,
-        values: Tensor,
+        g: Importer,
+        pair: Pair,
         width: int,
         dtype: DType = dtypes.float64,
         dense: Callable[[], Tensor] | None = None,
         sparse: bool = True,
     ) -> None:
-        super().__init__(places.g, places.value, sparse)
-        self.places, self.values, self._width, self._dtype = places, values, width, dtype
+        self.g, self.sparse = g, sparse
+        self._pair, self._width, self._dtype = pair, width, dtype
         self._made = dense or self._scattered
+
+    @cached_property
+    def _both(self) -> tuple[Tensor, Tensor]:
+        return self._pair()
+
+    @property
+    def places(self) -> Tensor:
+        """The columns of what is no zero."""
+        return self._both[0]
+
+    @property
+    def values(self) -> Tensor:
+        """What is no zero."""
+        return self._both[1]
 
     @property
     def value(self) -> Value:
@@ -62,7 +81,8 @@ class TermMatrix(Tensor):
 
     def with_values(self, values: Tensor) -> TermMatrix:
         """Other values at the same places, zero where a row has less."""
-        return TermMatrix(self.places, values, self._width, sparse=self.sparse)
+        places = self.places
+        return TermMatrix(self.g, lambda: (places, values), self._width, sparse=self.sparse)
 
     def is_there(self) -> Tensor:
         """Where a row has a place."""
@@ -84,19 +104,22 @@ class TermMatrix(Tensor):
         """In another element type; float32 rounds."""
         if dtype == self._dtype:
             return self
-        if dtype == dtypes.float32:
-            values = self.values.astype(dtype).floats()
-        elif dtype in (dtypes.float64, dtypes.int64):
-            values = self.values
-        else:
-            return super().astype(dtype)
-        return TermMatrix(self.places, values, self._width, dtype, sparse=self.sparse)
+        if dtype not in (dtypes.float32, dtypes.float64, dtypes.int64):
+            return Tensor(self.g, self.value).astype(dtype)
+
+        def rounded() -> tuple[Tensor, Tensor]:
+            return self.places, self.values.astype(dtypes.float32).floats()
+
+        pair = rounded if dtype == dtypes.float32 else lambda: self._both
+        return TermMatrix(self.g, pair, self._width, dtype, self._made, self.sparse)
 
     def marked(self, sparse: bool) -> Tensor:
         """The same, as a sparse matrix of its library or a dense one."""
         if sparse == self.sparse:
             return self
-        return TermMatrix(self.places, self.values, self._width, self._dtype, self._made, sparse)
+        return TermMatrix(
+            self.g, lambda: self._both, self._width, self._dtype, self._made, sparse
+        )
 
     def columns(self, places: Sequence[int] | Any) -> Tensor:
         """The columns at these places."""
@@ -109,7 +132,9 @@ class TermMatrix(Tensor):
         table[listed] = np.arange(len(listed))
         chosen = self.places.take(table)
         values = (chosen < len(listed)).where(self.values, 0.0)
-        return TermMatrix(chosen, values, len(listed), self._dtype, sparse=self.sparse)
+        return TermMatrix(
+            self.g, lambda: (chosen, values), len(listed), self._dtype, sparse=self.sparse
+        )
 
     def __matmul__(self, other: Any) -> Tensor:
         """The weighted sum of the rows of a table."""
@@ -133,7 +158,7 @@ class Blocks(Tensor):
     """Matrices side by side, of which some are of terms."""
 
     def __init__(self, parts: Sequence[Tensor], sparse: bool) -> None:
-        super().__init__(parts[0].g, parts[0]._value, sparse)
+        self.g, self.sparse = parts[0].g, sparse
         self._parts = list(parts)
         self._ends = np.cumsum([0, *(part.width for part in parts)])
 

@@ -24,16 +24,17 @@ def _counts(model: Any, x: Tensor) -> TermMatrix:
     attributes = _splitting(model, x)
     vocabulary = _vocabulary(model)
     attributes["vocabulary"] = tuple(sorted(vocabulary, key=vocabulary.__getitem__))
-    places, values = _found(x, attributes)
+
+    def found() -> tuple[Tensor, Tensor]:
+        places, values = _found(x, attributes)
+        return places, (values > 0.0).floats() if model.binary else values
 
     def dense() -> Tensor:
         operator = make_operator("infuse", "CountTerms", attributes)
         counts = Tensor(x.g, x.g.apply(operator, [x.vector().value])[0])
         return (counts > 0).integers() if model.binary else counts
 
-    if model.binary:
-        values = (values > 0.0).floats()
-    return TermMatrix(places, values, len(vocabulary), dense=dense)
+    return TermMatrix(x.g, found, len(vocabulary), dense=dense)
 
 
 def _found(x: Tensor, attributes: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -107,7 +108,7 @@ def hashed(model: Any, x: Tensor) -> Tensor:
         "buckets": int(model.n_features),
         "alternate_sign": int(bool(model.alternate_sign)),
     }
-    result = TermMatrix(*_found(x, attributes), int(model.n_features))
+    result = TermMatrix(x.g, lambda: _found(x, attributes), int(model.n_features))
     if model.binary:
         result = result.with_values(result.is_there().floats())
     result = of_one_length(result, model.norm)

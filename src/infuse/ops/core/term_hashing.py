@@ -1,4 +1,4 @@
-"""MurmurHash3 of many texts at once."""
+"""MurmurHash3 of many terms at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy.typing as npt
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 
 
-def murmur_hashes(terms: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The signed MurmurHash3 (x86, 32 bits, seed 0) of each text in UTF-8, as int64."""
-    listed = [term.encode("utf-8", "surrogatepass") for term in terms]
-    result = np.zeros(len(listed), np.int64)
-    lengths = np.array([len(one) for one in listed], np.int64)
+def murmur_hashes(terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """The signed MurmurHash3 (x86, 32 bits, seed 0) of each of some bytes, as int64."""
+    result = np.zeros(len(terms), np.int64)
+    lengths = np.array([len(one) for one in terms], np.int64)
     for length in np.unique(lengths).tolist():
         at = np.flatnonzero(lengths == length)
-        joined = b"".join(listed[i] for i in at.tolist())
+        joined = b"".join(terms[i] for i in at.tolist())
         content = np.frombuffer(joined, np.uint8).reshape(len(at), length)
         result[at] = _hashed(content).view(np.int32)
     return result

@@ -81,6 +81,53 @@ class Splitter:
         return f" {'  '.join(words)} " if words else ""
 
 
+    @cached_property
+    def words(self) -> Callable[[str], list[bytes]] | None:
+        """What splits a plain ASCII text into tokens by its bytes; None where tokens are other than
+        the longest runs of a class of characters.
+        """
+        tokens = plain_tokens(self.pattern) if self.analyzer == "word" else None
+        if tokens is None:
+            return None
+        table, shortest = tokens
+        stops = frozenset(stop.encode() for stop in self.stops if stop.isascii())
+
+        def split(text: str) -> list[bytes]:
+            words = text.encode().translate(table).split()
+            return [w for w in words if len(w) >= shortest and w not in stops]
+
+        return split
+
+
+class _Numbers(dict[bytes, int]):
+    """A number for each term that is looked up, in their order."""
+
+    def __missing__(self, term: bytes) -> int:
+        return self.setdefault(term, len(self))
+
+
+def numbered(splitter: Splitter, texts: Sequence[str]) -> tuple[Ints, Ints, list[bytes]]:
+    """The row and the number of each term of each text, and the terms by their numbers."""
+    numbers, flat, ends = _Numbers(), array("q"), [0]
+    fast, lengths = splitter.words, range(splitter.least, splitter.most + 1)
+    terms: Iterable[bytes]
+    for text in texts:
+        plain = splitter.plain(text)
+        if fast is None or not plain.isascii():
+            terms = (term.encode("utf-8", "surrogatepass") for term in splitter.terms(text))
+        elif splitter.most == 1:
+            terms = fast(plain)
+        else:
+            words = fast(plain)
+            terms = (
+                b" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)
+            )
+        flat.extend(map(numbers.__getitem__, terms))
+        ends.append(len(flat))
+    rows = np.repeat(np.arange(len(texts)), np.diff(ends))
+    return rows, np.array(flat, np.int64), list(numbers)
+
+
 class Vocabulary:
     """The places of terms, and those that each text of a list has."""
 
@@ -122,22 +169,21 @@ class Vocabulary:
         """What finds the places of a plain ASCII text by bytes; None where its tokens are other
         than the longest runs of a class of characters.
         """
-        splitter = self.splitter
-        tokens = plain_tokens(splitter.pattern)
-        if tokens is None or any(not stop.isascii() for stop in splitter.stops):
+        splitter, tokens = self.splitter, plain_tokens(self.splitter.pattern)
+        split, absent = splitter.words, self.count
+        if tokens is None or split is None:
             return None
         table, shortest = tokens
-        absent, stops = self.count, frozenset(s.encode() for s in splitter.stops)
+        stops = frozenset(stop.encode() for stop in splitter.stops)
         if splitter.most == 1:
-            single = self._by_bytes(1, shortest, stops)
-            get = single.get
+            # Short tokens and stop words need not be left out: they have no place.
+            get = self._by_bytes(1, shortest, stops).get
             return lambda text: map(get, text.encode().translate(table).split(), repeat(absent))
         lengths = range(splitter.least, splitter.most + 1)
         known = {n: self._by_bytes(n, shortest, stops).get for n in lengths}
 
         def runs(text: str) -> Iterable[int]:
-            words = text.encode().translate(table).split()
-            words = [w for w in words if len(w) >= shortest and w not in stops]
+            words = split(text)
             for n in lengths:
                 given = words if n == 1 else zip(*(words[i:] for i in range(n)))
                 yield from map(known[n], given, repeat(absent))
