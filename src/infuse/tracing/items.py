@@ -52,7 +52,16 @@ class Elements:
         return replace(self, value=value)
 
 
-Item = Value | Complex | Variable | Stored | Elements | None
+@dataclass(eq=False)
+class Table:
+    """A table of keys and values by its name, once something has filled it."""
+
+    name: str
+    keys: Array | None = None
+    values: Array | None = None
+
+
+Item = Value | Complex | Variable | Stored | Elements | Table | None
 
 
 def flat(items: Sequence[Item]) -> list[Value]:
@@ -62,7 +71,8 @@ def flat(items: Sequence[Item]) -> list[Value]:
         tensor = item.parts if isinstance(item, Complex) else item
         tensor = tensor.value if isinstance(tensor, Elements) else tensor
         if not isinstance(tensor, Value):
-            what = f"the variable {item.name!r}" if isinstance(item, Variable) else "an empty list"
+            named = isinstance(item, (Variable, Table))
+            what = f"{item.name!r}, a state of the model," if named else "an empty list"
             raise UnsupportedOperatorError(f"{what} as a state of control flow is not supported")
         values.append(tensor)
     return values

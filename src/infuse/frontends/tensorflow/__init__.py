@@ -42,10 +42,12 @@ def load_saved_model(folder: Path, signature: str | None = None) -> Graph:
         name, chosen = saved.signature(meta, signature)
         prefix = folder / "variables" / "variables"
         bundle = Bundle(prefix) if prefix.with_suffix(".index").exists() else None
-        reader = FlowReader(FlowModel(meta.graph_def), name, bundle)
+        assets = saved.assets(meta, folder)
+        reader = FlowReader(FlowModel(meta.graph_def), name, bundle, assets)
         with numbering(reader.g.sizes.taken):
             if bundle is not None:
                 reader.restore(meta.saver_def.restore_op_name)
+            reader.restore(saved.initializer(meta))
             return reader.graph(_named(chosen.inputs), _named(chosen.outputs))
 
 

@@ -6,11 +6,15 @@ share with the key before, each block with a checksum, and a block of blocks at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.files import map_file
 from infuse.frontends.protobuf import parse
@@ -62,7 +66,10 @@ class Bundle:
                 hint="the file of variables was cut off, or is of another model",
             )
         part = shard[entry.offset : entry.offset + entry.size]
-        return from_bytes(part, dtype_of(entry.dtype), static_shape(entry.shape))
+        dtype, shape = dtype_of(entry.dtype), static_shape(entry.shape)
+        if dtype == dtypes.string:
+            return _texts(part, math.prod(shape), name).reshape(shape)
+        return from_bytes(part, dtype, shape)
 
     def _shard(self, number: int) -> memoryview:
         if not 0 <= number < self._shards:
@@ -78,6 +85,28 @@ class Bundle:
             where=self.where,
             hint="fetch or export the model again",
         )
+
+
+def _texts(part: memoryview, count: int, name: str) -> Array:
+    """Strings: the length of each, a checksum of these, and their bytes one after another."""
+    texts = np.empty(count, object)
+    place, lengths = 0, []
+    try:
+        for _ in range(count):
+            length, place = _varint(part, place)
+            lengths.append(length)
+    except (IndexError, ValueError) as error:
+        raise ModelFileError(f"the lengths of the strings of {name!r} are damaged") from error
+    place += 4
+    if place + sum(lengths) != len(part):
+        raise ModelFileError(
+            f"the strings of {name!r} have {sum(lengths)} bytes of {len(part) - place}",
+            hint="the file of variables was cut off, or is of another model",
+        )
+    for index, length in enumerate(lengths):
+        texts[index] = bytes(part[place : place + length]).decode("utf-8", "surrogateescape")
+        place += length
+    return texts
 
 
 def _entries(data: memoryview) -> Iterator[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ from infuse.frontends.tensorflow.regions import FlowModel, FlowNode
 from infuse.frontends.tensorflow.tensors import dtype_of
 from infuse.ir.graph import Array, Value
 from infuse.tracing.importer import Importer, registered
-from infuse.tracing.items import Complex, Elements, Item, Variable
+from infuse.tracing.items import Complex, Elements, Item, Table, Variable
 from infuse.tracing.tensorflow.calls import OperandCall
 
 Handler = Callable[["FlowCall"], Any]
@@ -52,6 +52,16 @@ class FlowScope(Protocol):
 
     def restored(self, name: str) -> Array:
         """The elements of a tensor of the checkpoint."""
+
+    @property
+    def restoring(self) -> bool:
+        """Whether what is built gives variables and tables what they hold."""
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+
+    def asset(self, name: str) -> memoryview:
+        """The content of a file that the model brings."""
 
     def function(self, g: Importer, name: str, items: list[Item]) -> list[Item]:
         """The results of a function, built by this importer."""

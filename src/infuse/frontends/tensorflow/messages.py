@@ -33,8 +33,12 @@ MESSAGES: Final[dict[str, type[Any]]] = schema(
         "SignatureDef": "inputs 1 map TensorInfo; outputs 2 map TensorInfo; method_name 3 string",
         "Saver": "restore_op_name 3 string",
         "MetaInfo": "tags 4 repeated string",
+        "NodeList": "value 1 repeated string",
+        "Collection": "node_list 1 NodeList",
+        "Asset": "tensor_info 1 TensorInfo; filename 2 string",
         "MetaGraph": "meta_info_def 1 MetaInfo; graph_def 2 Graph; saver_def 3 Saver;"
-        "signature_def 5 map SignatureDef",
+        "collection_def 4 map Collection; signature_def 5 map SignatureDef;"
+        "asset_file_def 6 repeated Asset",
         "SavedModel": "saved_model_schema_version 1 int64; meta_graphs 2 repeated MetaGraph",
         "BundleHeader": "num_shards 1 int32; endianness 2 int32",
         "Extent": "start 1 int64; length 2 int64",

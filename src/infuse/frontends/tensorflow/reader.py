@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 import infuse.frontends.tensorflow.operators  # noqa: F401  registers the operators
 from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.frontends.files import map_file
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.calls import TABLE
 from infuse.frontends.tensorflow.frames import Frames
@@ -15,7 +19,7 @@ from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
 from infuse.ir.graph import Array, Graph, Value
 from infuse.tracing.folding import FoldingImporter, tidy
 from infuse.tracing.importer import require_all
-from infuse.tracing.items import Item, Variable
+from infuse.tracing.items import Item, Table, Variable
 
 _PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _STRUCTURAL: Final = frozenset(
@@ -56,12 +60,23 @@ _FUNCTIONS: Final = ("f", "then_branch", "else_branch", "cond", "body", "branche
 class FlowReader:
     """Reads one signature of a model: names of inputs and outputs, and where they are."""
 
-    def __init__(self, model: FlowModel, name: str, bundle: Bundle | None = None) -> None:
+    def __init__(
+        self,
+        model: FlowModel,
+        name: str,
+        bundle: Bundle | None = None,
+        assets: Mapping[str, Path] | None = None,
+    ) -> None:
+        """`assets` are the files that constants of the graph are the names of, by the names of
+        these.
+        """
         self.model = model
         self.g = FoldingImporter(name)
         self.restoring = False
         self._bundle = bundle
         self._variables: dict[str, Variable] = {}
+        self._tables: dict[str, Table] = {}
+        self._assets = dict(assets or {})
 
     def variable(self, name: str) -> Variable:
         """The variable of this name."""
@@ -73,8 +88,20 @@ class FlowReader:
             raise ModelFileError(f"there is no checkpoint that has {name!r}")
         return self._bundle.tensor(name)
 
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+        return self._tables.setdefault(name, Table(name))
+
+    def asset(self, name: str) -> memoryview:
+        """The content of a file that the model brings, by the name of its constant."""
+        if name not in self._assets:
+            raise ModelFileError(f"{name!r} is none of the files that the model brings")
+        return map_file(self._assets[name])
+
     def restore(self, operator: str) -> None:
-        """Give variables what the checkpoint has for them, as this node of the graph does."""
+        """Give variables and tables what the checkpoint or the graph has for them, as this node
+        does.
+        """
         name = operator.partition(":")[0]
         if not name or name not in self.model.main.nodes:
             return
@@ -85,6 +112,8 @@ class FlowReader:
             bound: dict[str, list[Item]] = {
                 node.name: [None] for node in nodes if node.op in _PLACEHOLDERS
             }
+            for name_of in self._assets:
+                bound[name_of] = [scratch.constant(np.array(name_of, object))]
             Frames(self, scratch, self.model.main, bound).run([name])
         finally:
             self.restoring = False

@@ -48,7 +48,8 @@ OUTPUTS: Final[dict[str, tuple[str, ...]]] = {
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "QuantizeV2": ("output", "output_min", "output_max"),
-    "LookupTableExportV2": ("keys", "values"),
+    "LookupTableExport": ("keys", "values"), "LookupTableExportV2": ("keys", "values"),
+    "StringSplitV2": ("indices", "values", "shape"), "StringNGrams": ("ngrams", "ngrams_splits"),
 }  # fmt: skip
 """Names of results of operators that have several, each a tensor by itself."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
@@ -10,6 +11,7 @@ from infuse.frontends.tensorflow.messages import MESSAGES
 
 _DEFAULT: Final = "serving_default"
 _INTERNAL: Final = "__saved_model_init_op"
+_COLLECTIONS: Final = ("saved_model_main_op", "legacy_init_op")
 
 
 def meta_graph(data: memoryview, where: str) -> Any:
@@ -22,6 +24,27 @@ def meta_graph(data: memoryview, where: str) -> Any:
         tags = [list(meta.meta_info_def.tags) for meta in saved.meta_graphs]
         raise UnsupportedOperatorError(f"the SavedModel has graphs of the tags {tags}, none serve")
     return (serving or saved.meta_graphs)[0]
+
+
+def initializer(meta: Any) -> str:
+    """The node that fills the tables of a SavedModel, "" where there is none."""
+    if _INTERNAL in meta.signature_def:
+        return str(meta.signature_def[_INTERNAL].outputs[_INTERNAL].name)
+    for name in _COLLECTIONS:
+        if name in meta.collection_def:
+            nodes = meta.collection_def[name].node_list.value
+            return str(nodes[0]) if nodes else ""
+    return ""
+
+
+def assets(meta: Any, folder: Path) -> dict[str, Path]:
+    """The files that a SavedModel brings, by the constants of the graph that are their names."""
+    files = {}
+    for asset in meta.asset_file_def:
+        if Path(asset.filename).name != asset.filename:
+            raise ModelFileError(f"the file {asset.filename!r} is not one of its folder `assets`")
+        files[asset.tensor_info.name.partition(":")[0]] = folder / "assets" / asset.filename
+    return files
 
 
 def signature(meta: Any, name: str | None = None) -> tuple[str, Any]:

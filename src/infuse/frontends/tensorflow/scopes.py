@@ -10,7 +10,7 @@ from infuse.frontends.tensorflow.calls import TABLE, FlowCall
 from infuse.frontends.tensorflow.regions import FlowModel, FlowNode, FlowRegion, Ref
 from infuse.ir.graph import Array
 from infuse.tracing.importer import Importer
-from infuse.tracing.items import Item, Variable
+from infuse.tracing.items import Item, Table, Variable
 
 _DEEPEST: Final = 40
 """Functions and bodies inside each other."""
@@ -27,6 +27,12 @@ class FlowReader(Protocol):
 
     def restored(self, name: str) -> Array:
         """The elements of a tensor of the checkpoint."""
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+
+    def asset(self, name: str) -> memoryview:
+        """The content of a file that the model brings."""
 
 
 class FlowScope:
@@ -60,6 +66,19 @@ class FlowScope:
     def restored(self, name: str) -> Array:
         """The elements of a tensor of the checkpoint."""
         return self.reader.restored(name)
+
+    @property
+    def restoring(self) -> bool:
+        """Whether what is built gives variables and tables what they hold."""
+        return self.reader.restoring
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+        return self.reader.table(name)
+
+    def asset(self, name: str) -> memoryview:
+        """The content of a file that the model brings."""
+        return self.reader.asset(name)
 
     def inner(self, g: Importer, results: Mapping[str, list[Item]]) -> FlowScope:
         """A scope of the same graph for a body of control flow, with these results."""

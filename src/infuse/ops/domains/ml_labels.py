@@ -5,6 +5,7 @@ to tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -148,12 +149,17 @@ class LabelEncoder(MlOp):
         )
 
     def eval(self, x: Array) -> Array:
-        keys, values = self.pairs()
-        mapping = dict(zip(map(_key, keys.tolist()), values.tolist()))
-        default = self.default(values).item()
-        labels = np.empty(x.size, dtype=values.dtype)
+        mapping, default, dtype = self._mapping
+        labels = np.empty(x.size, dtype=dtype)
         labels[:] = [mapping.get(_key(v), default) for v in x.reshape(-1).tolist()]
         return labels.reshape(x.shape)
+
+    @cached_property
+    def _mapping(self) -> tuple[dict[Any, Any], Any, Any]:
+        """The values by keys, the default, and the type of them."""
+        keys, values = self.pairs()
+        mapping = dict(zip(map(_key, keys.tolist()), values.tolist()))
+        return mapping, self.default(values).item(), values.dtype
 
 
 def _key(element: Any) -> Any:

@@ -122,11 +122,15 @@ def assign(call: FlowCall) -> list[Item]:
     item, stored = call.item(0), call.item(1)
     if not isinstance(item, Variable):
         raise ModelFileError("its operand is not a variable")
-    if not isinstance(stored, Stored):
+    is_constant = isinstance(stored, Value) and stored.const is not None
+    if not isinstance(stored, Stored) and not (call.scope.restoring and is_constant):
         raise call.unsupported(
             f"the assignment to the variable {item.name!r}, a state of the model"
         )
-    item.elements = call.scope.restored(stored.name)
+    if isinstance(stored, Stored):
+        item.elements = call.scope.restored(stored.name)
+    elif isinstance(stored, Value):
+        item.elements = stored.const
     return [item]
 
 
@@ -137,12 +141,3 @@ def _stateful(call: FlowCall) -> None:
 for _name in ("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp",
               "ResourceScatterUpdate", "ResourceScatterAdd"):  # fmt: skip
     operator(_name)(_stateful)
-
-
-def _table(call: FlowCall) -> None:
-    raise call.unsupported("a table of keys and values, of which the graph does not have a copy")
-
-
-for _name in ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
-              "LookupTableFind", "LookupTableFindV2"):  # fmt: skip
-    operator(_name)(_table)
