@@ -56,7 +56,9 @@ def _array(name: str, entry: Mapping[str, Any], data: memoryview, begin: int) ->
         raise ModelFileError(f"the weight {name!r} has the shape {shape}")
     quantization = entry.get("quantization") or {}
     stored = str(quantization.get("dtype", entry["dtype"]))
-    if stored == "string" or (stored not in _TYPES and stored != "uint16"):
+    if stored == "string":
+        return _texts(name, shape, data, begin)
+    if stored not in _TYPES and stored != "uint16":
         raise UnsupportedOperatorError(f"the weight {name!r} has elements of type {stored}")
     dtype = np.dtype(_TYPES.get(stored, "<u2"))
     end = begin + prod(shape) * dtype.itemsize
@@ -67,6 +69,23 @@ def _array(name: str, entry: Mapping[str, Any], data: memoryview, begin: int) ->
         )
     array = np.frombuffer(data[begin:end], dtype).reshape(shape)
     return _restored(array, entry, quantization), end
+
+
+def _texts(name: str, shape: list[int], data: memoryview, begin: int) -> tuple[Array, int]:
+    """Strings, each behind the number of its bytes in 4 of them."""
+    texts = np.empty(prod(shape), object)
+    for index in range(len(texts)):
+        first = begin + 4
+        end = first + int.from_bytes(data[begin:first], "little")
+        if end > len(data):
+            raise ModelFileError(
+                f"string {index} of the weight {name!r} ends at byte {end} of its shards, which "
+                f"have {len(data)}",
+                hint=_HINT,
+            )
+        texts[index] = bytes(data[first:end]).decode("utf-8", "surrogateescape")
+        begin = end
+    return texts.reshape(shape), begin
 
 
 def _restored(array: Array, entry: Mapping[str, Any], quantization: Mapping[str, Any]) -> Array:

@@ -63,12 +63,17 @@ def load_graph(data: memoryview, where: str) -> Graph:
 def load_web_model(path: Path | None, data: memoryview, where: str) -> Graph:
     """The graph of a TensorFlow.js graph model, whose JSON is `data`; its weights lie beside it."""
     with _reading(where):
-        message, signature, weights = webmodels.read(data, path, where)
-        reader = FlowReader(FlowModel(message, weights), "graph")
+        web = webmodels.read(data, path, where)
+        reader = FlowReader(FlowModel(web.graph, web.weights), "graph")
         inputs, outputs = (
-            _named(getattr(signature, part)) if signature is not None else None
+            _named(getattr(web.signature, part)) if web.signature is not None else None
             for part in ("inputs", "outputs")
         )
+        if web.initializer is not None:
+            filling = FlowReader(FlowModel(web.initializer, web.weights), "initializer")
+            made = filling.initialized([_ref(name) for name in web.tables.values()])
+            reader.bound.update({name: [item] for name, item in zip(web.tables, made)})
+            inputs = {key: ref for key, ref in (inputs or {}).items() if ref.node not in web.tables}
         with numbering(reader.g.sizes.taken):
             return reader.graph(inputs or None, outputs or None)
 
@@ -83,11 +88,15 @@ def _named(infos: Mapping[str, Any]) -> dict[str, Ref]:
     """Where the tensors of a signature are, by their names."""
     refs = {}
     for name in sorted(infos):
-        node, _, index = infos[name].name.partition(":")
-        if not node or (index and not index.isdigit()):
-            raise ModelFileError(f"the signature says {infos[name].name!r} of {name!r}")
-        refs[name] = Ref(node, int(index or 0))
+        refs[name] = _ref(infos[name].name)
     return refs
+
+
+def _ref(name: str) -> Ref:
+    node, _, index = name.partition(":")
+    if not node or (index and not index.isdigit()):
+        raise ModelFileError(f"the signature says {name!r} of a tensor")
+    return Ref(node, int(index or 0))
 
 
 def is_graph(head: bytes) -> bool:

@@ -75,6 +75,8 @@ class FlowReader:
         self.restoring = False
         self._bundle = bundle
         self._variables: dict[str, Variable] = {}
+        self.bound: dict[str, list[Item]] = {}
+        """The results of nodes that are made elsewhere."""
         self._tables: dict[str, Table] = {}
         self._assets = dict(assets or {})
 
@@ -103,8 +105,16 @@ class FlowReader:
         does.
         """
         name = operator.partition(":")[0]
-        if not name or name not in self.model.main.nodes:
-            return
+        if name and name in self.model.main.nodes:
+            self._restoring([name])
+
+    def initialized(self, refs: Sequence[Ref]) -> list[Item]:
+        """Results of a graph whose nodes all fill variables and tables."""
+        scope = self._restoring(list(self.model.main.nodes))
+        return [scope.get(ref) for ref in refs]
+
+    def _restoring(self, names: Sequence[str]) -> Frames:
+        """The scope in which these nodes were built, with all that comes before them."""
         self.restoring = True
         scratch = FoldingImporter("restore")
         try:
@@ -112,9 +122,11 @@ class FlowReader:
             bound: dict[str, list[Item]] = {
                 node.name: [None] for node in nodes if node.op in _PLACEHOLDERS
             }
-            for name_of in self._assets:
-                bound[name_of] = [scratch.constant(np.array(name_of, object))]
-            Frames(self, scratch, self.model.main, bound).run([name])
+            for asset in self._assets:
+                bound[asset] = [scratch.constant(np.array(asset, object))]
+            scope = Frames(self, scratch, self.model.main, bound)
+            scope.run(names)
+            return scope
         finally:
             self.restoring = False
 
@@ -152,10 +164,10 @@ class FlowReader:
         return free
 
     def _inputs(self, inputs: Mapping[str, Ref], needed: set[str]) -> dict[str, list[Item]]:
-        bound: dict[str, list[Item]] = {}
+        bound: dict[str, list[Item]] = dict(self.bound)
         listed = {ref.node: name for name, ref in inputs.items()}
         for node in self.model.main.nodes.values():
-            if node.op in _PLACEHOLDERS and node.name in needed:
+            if node.op in _PLACEHOLDERS and node.name in needed and node.name not in bound:
                 listed.setdefault(node.name, node.name)
         for name, label in listed.items():
             node = self.model.main.node(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf import json_format
 
@@ -17,8 +17,20 @@ from infuse.ir.graph import Array
 _DEEPEST: Final = 60
 
 
-def read(data: memoryview, path: Path | None, where: str) -> tuple[Any, Any, dict[str, Array]]:
-    """The graph, its signature or None, and its weights by name."""
+class WebModel(NamedTuple):
+    """A graph, its signature or None, and its weights by name; a graph that fills tables or None,
+    and which of its results the inputs of the graph are that are tables.
+    """
+
+    graph: Any
+    signature: Any
+    weights: dict[str, Array]
+    initializer: Any
+    tables: dict[str, str]
+
+
+def read(data: memoryview, path: Path | None, where: str) -> WebModel:
+    """The parts of a model, whose JSON is `data`."""
     try:
         document = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
@@ -28,8 +40,7 @@ def read(data: memoryview, path: Path | None, where: str) -> tuple[Any, Any, dic
         raise ModelFileError(
             "its topology is not a graph", where=where, hint="only graph models are read here"
         )
-    parts = {name: topology[name] for name in ("node", "library") if name in topology}
-    graph = _message("Graph", parts, where)
+    graph = _graph(topology, where)
     signature = document.get("signature")
     if signature is None:
         signature = (document.get("userDefinedMetadata") or {}).get("signature")
@@ -40,7 +51,28 @@ def read(data: memoryview, path: Path | None, where: str) -> tuple[Any, Any, dic
             where=where,
             hint="load the model from its path",
         )
-    return graph, made, read_weights(document["weightsManifest"], path.parent)
+    weights = read_weights(document["weightsManifest"], path.parent)
+    filling = document.get("modelInitializer")
+    if not isinstance(filling, dict):
+        return WebModel(graph, made, weights, None, {})
+    results = (document.get("initializerSignature") or {}).get("outputs") or {}
+    tables = _tables((signature or {}).get("inputs") or {}, results)
+    return WebModel(graph, made, weights, _graph(filling, where), tables)
+
+
+def _graph(topology: dict[str, Any], where: str) -> Any:
+    parts = {name: topology[name] for name in ("node", "library") if name in topology}
+    return _message("Graph", parts, where)
+
+
+def _tables(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, str]:
+    """The results of the initializer by the inputs that have the same number of a resource."""
+    names = {info["resourceId"]: info["name"] for info in results.values() if "resourceId" in info}
+    return {
+        info["name"].partition(":")[0]: names[info["resourceId"]]
+        for info in inputs.values()
+        if info.get("resourceId") in names
+    }
 
 
 def _message(kind: str, document: Any, where: str) -> Any:

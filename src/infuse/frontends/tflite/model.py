@@ -191,6 +191,8 @@ class LiteModel:
 
     def _unpacked(self, tensor: LiteTensor, data: memoryview, count: int) -> Array:
         dtype = tensor.dtype
+        if dtype == dtypes.string:
+            return self._texts(tensor, data, count)
         size = -(-count * dtype.bits // 8)
         if size != len(data):
             raise ModelFileError(
@@ -209,6 +211,25 @@ class LiteModel:
             half = 1 << (dtype.bits - 1)
             numbers = (numbers ^ half) - half
         return numbers.astype(dtype.numpy)
+
+    def _texts(self, tensor: LiteTensor, data: memoryview, count: int) -> Array:
+        """Strings: their number, where each begins and the last ends, and their bytes."""
+        head = np.frombuffer(data[: (count + 2) * 4], "<i4")
+        if len(head) != count + 2 or head[0] != count:
+            raise ModelFileError(
+                f"its shape {list(tensor.shape)} has {count} strings, its buffer others",
+                where=f"tensor {tensor.name!r}",
+            )
+        ends = head[1:].tolist()
+        if sorted(ends) != ends or ends[0] < 0 or ends[-1] > len(data):
+            raise ModelFileError(
+                f"its strings end at {ends[:8]} of {len(data)} bytes",
+                where=f"tensor {tensor.name!r}",
+            )
+        texts = np.empty(count, object)
+        for index, (begin, end) in enumerate(zip(ends, ends[1:])):
+            texts[index] = bytes(data[begin:end]).decode("utf-8", "surrogateescape")
+        return texts
 
     def _buffer(self, index: int) -> memoryview:
         buffers = self._model["buffers"] or []

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from infuse.ir.graph import Array, Value
+from infuse.tracing.items import Table
 
 
 @dataclass
 class Resources:
     """Variables by name. `stateful`: whether a run of the model assigns any.
 
-    While a subgraph that runs once is read (`once`), what is assigned is the first value.
+    While a subgraph that runs once is read (`once`), what is assigned is the first value. `tables`
+    are hash tables, which such a subgraph fills.
     """
 
     stateful: bool
@@ -19,3 +21,4 @@ class Resources:
     values: dict[str, Value] = field(default_factory=dict)
     assigned: set[str] = field(default_factory=set)
     once: bool = False
+    tables: dict[str, Table] = field(default_factory=dict)

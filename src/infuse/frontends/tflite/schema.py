@@ -159,6 +159,7 @@ DTYPES: Final[Mapping[int, DType]] = {
     2: dtypes.int32,
     3: dtypes.uint8,
     4: dtypes.int64,
+    5: dtypes.string,
     6: dtypes.bool_,
     7: dtypes.int16,
     8: dtypes.complex64,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import FlowCall, operator
 from infuse.ir.graph import Value
@@ -55,7 +56,7 @@ def counts(call: FlowCall) -> Value:
         weights = g("Expand", g.number(1, dtype), g("Shape", values))
     rows = _rows(g, splits, g("Shape", values))
     inside = g("Less", values, size)
-    at = [g("Unsqueeze", v, g.ints(1)) for v in (rows, g("Where", inside, values, 0))]
+    at = [g("Unsqueeze", v, g.ints(1)) for v in (rows, g("Where", inside, values, g.number(0, dtypes.int64)))]
     weights = g("Where", inside, weights, g.number(0, dtype))
     shape = g("Concat", g("Sub", g("Shape", splits), 1), size, axis=0)
     zeros = g("Expand", g.number(0, dtype), shape)
