@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
+import re
 import time
 import warnings
 from collections import Counter
@@ -253,10 +254,12 @@ def _for_file(content: bytes, rows: Any) -> dict[str, Any]:
     dtypes = {8: object, 1: np.float32, 11: np.float64}
     inputs = onnx.load_from_string(content).graph.input
     result = {}
+    # skl2onnx makes identifiers of names.
+    columns = {re.sub(r"\W", "_", name): name for name in getattr(rows, "columns", ())}
     for one in inputs:
         dtype = dtypes[one.type.tensor_type.elem_type]
         if len(inputs) > 1:
-            array = _column(rows[one.name], np.dtype(dtype))
+            array = _column(rows[columns[one.name]], np.dtype(dtype))
         else:
             array = np.asarray(rows, dtype)
         if dtype == object:

@@ -57,12 +57,22 @@ NOT_NATIVE = {
             "RegexFullMatch",
             "CategoryMapper",
             "HashText",
+            "ChangeText",
+            "ReplaceText",
+            "SubText",
+            "TextBucket",
+            "TextLength",
+            "JoinText",
             "MissingText",
             "Tokenizer",
         ),
         "is a string",
     ),
-    **dict.fromkeys(("CountTerms", "FindTerms", "Tokenize", "Detokenize"), "no native code"),
+    **dict.fromkeys(
+        ("CountTerms", "FindTerms", "Tokenize", "Detokenize", "SplitText", "JoinRuns"),
+        "no native code",
+    ),
+    "FormatNumber": "no native code",
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
     "ImageDecoder": "no native code yet",
@@ -81,7 +91,11 @@ ALSO = {
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
     ),
-    **dict.fromkeys(("CountTerms", "FindTerms", "Tokenize", "Detokenize"), "is a string"),
+    **dict.fromkeys(
+        ("CountTerms", "FindTerms", "Tokenize", "Detokenize", "SplitText", "JoinRuns"),
+        "is a string",
+    ),
+    "FormatNumber": "string",
 }
 """What else a refusal may say."""
 

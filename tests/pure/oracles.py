@@ -18,6 +18,7 @@ from infuse.testing import reference
 from infuse.testing.samples import Row
 from tests.pure.ml_oracles import ML_ORACLES
 from tests.pure.recurrent_oracle import recurrent
+from tests.pure.text_editing_oracles import TEXT_EDITING_ORACLES
 from tests.pure.text_oracles import TEXT_ORACLES
 
 Array = Any
@@ -285,4 +286,5 @@ ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     "Softsign": softsign,
     **ML_ORACLES,
     **TEXT_ORACLES,
+    **TEXT_EDITING_ORACLES,
 }

@@ -194,7 +194,10 @@ def compare(actual: Any, exact: Any, accuracy: Rounding, what: str) -> None:
         assert_agrees(one, other, accuracy, what)
 
 
-WITHOUT_FORMULA = ("HashText", "MissingText", "RegexFullMatch", "StringConcat")
+WITHOUT_FORMULA = (
+    *("ChangeText", "FormatNumber", "HashText", "MissingText", "RegexFullMatch", "ReplaceText"),
+    *("StringConcat", "SubText", "TextBucket", "TextLength"),
+)
 """Texts have no arithmetic."""
 
 

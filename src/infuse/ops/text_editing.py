@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import DataError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Elementwise
 from infuse.ops.core.fingerprints import farm_fingerprint, sip_hash
@@ -115,19 +115,27 @@ class ReplaceText(_OfTexts):
                 )
         return parts
 
-    def _replaced(self, match: Any) -> str:
-        return "".join(
-            part if isinstance(part, str) else match.group(part) or "" for part in self._parts
-        )
+    def _replaced(self, text: str) -> str:
+        pattern, end = compiled_pattern(self.pattern), -1
+
+        def one(match: Any) -> str:
+            nonlocal end
+            # RE2 has no empty match behind another one, Python has.
+            if match.start() == match.end() == end:
+                return ""
+            end = match.end()
+            parts = [p if isinstance(p, str) else match.group(p) or "" for p in self._parts]
+            return "".join(parts)
+
+        return str(pattern.sub(one, text, int(bool(self.once))))
 
     def eval(self, x: Array) -> Array:
-        pattern, most = compiled_pattern(self.pattern), int(bool(self.once))
-        return _each(lambda text: pattern.sub(self._replaced, text, most), x)
+        return _each(self._replaced, x)
 
 
 class SubText(_OfTexts):
     """From each string so many bytes or characters from a place on, counted from the end where it
-    is negative; what is left where there are fewer.
+    is negative; what is left where there are fewer. DataError for a place outside of a string.
     """
 
     start: int = 0
@@ -150,7 +158,12 @@ class SubText(_OfTexts):
 
     def _part(self, text: str) -> str:
         data: Any = text.encode("utf-8", "surrogateescape") if self.unit == "byte" else text
-        first = self.start if self.start >= 0 else max(len(data) + self.start, 0)
+        first = self.start if self.start >= 0 else len(data) + self.start
+        if not 0 <= first <= len(data):
+            raise DataError(
+                f"{self.name} begins at place {self.start} of {text[:40]!r}, which has {len(data)} "
+                f"{self.unit}s"
+            )
         part = data[first : first + max(self.length, 0)]
         return part.decode("utf-8", "surrogateescape") if self.unit == "byte" else part
 
@@ -187,7 +200,7 @@ class TextBucket(_OfTexts):
     samples = cases(
         x=[texts("", "a", "Zürich", "nine char", "s" * 20, "t" * 40, "u" * 64, "v" * 200)],
         buckets=[7, 1 << 31],
-        key=[(), (7, -5)],
+        key=[(), (7, 1 << 62)],
     )
 
     def result_dtype(self, x: Value) -> DType:

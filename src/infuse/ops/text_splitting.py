@@ -136,7 +136,7 @@ class JoinRuns(Op):
             pad_width=[0, -1, 1],
             keep_short=[0, 1],
         ),
-        cases(parts=[texts(shape=(0,))], splits=[np.array([0, 0]), np.array([0])], widths=[(2,)]),
+        cases(parts=[texts(shape=(0,))] * 2, splits=[np.array([0, 0]), np.array([0])], widths=[(2,)]),
     )
 
     def infer(self, parts: Value, splits: Value) -> Inferred:
