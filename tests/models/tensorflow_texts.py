@@ -234,6 +234,7 @@ def others(folder: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     made = answers(saved, feeds)
     lite = tf.lite.TFLiteConverter.from_saved_model(str(saved)).convert()
     yield "lite", {"file_model.tflite": np.frombuffer(lite, np.uint8)} | made
+    yield "lite_custom", custom(folder / "custom")
     # Its converter imports what only decision forests and functions of JAX need.
     for name in ("tensorflow_decision_forests", "jax", "jax.experimental"):
         sys.modules.setdefault(name, types.ModuleType(name))
@@ -242,6 +243,21 @@ def others(folder: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
 
     convert_tf_saved_model(str(saved), str(folder / "web"))
     yield "web", files(folder / "web") | made
+
+
+def custom(folder: Path) -> dict[str, np.ndarray]:
+    """A file of TensorFlow Lite whose operator is none of its own."""
+
+    class Buckets(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+        def call(self, text: Any) -> Any:
+            return {"bucket": tf.strings.to_hash_bucket_fast(text, 1000)}
+
+    tf.saved_model.save(module := Buckets(), str(folder), {"serving_default": module.call})
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
+    converter.allow_custom_ops = True
+    file = np.frombuffer(converter.convert(), np.uint8)
+    return {"file_model.tflite": file} | answers(folder, {"text": TEXTS})
 
 
 def main() -> None:

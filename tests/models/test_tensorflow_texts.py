@@ -1,5 +1,8 @@
 """Files with strings and tables, as their exporters write them, beside TensorFlow."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +10,37 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.errors import InfuseError, ModelFileError
+from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.ops.core.evaluate import evaluate
 from tests.models.tensorflow_files import cases
 
-CASES = cases("texts.npz")
-SAVED = [name for name in CASES if name not in ("lite", "web")]
+CASES = {name: case for name, case in cases("texts.npz").items() if name != "lite_custom"}
+CUSTOM = """
+import json, sys
+import numpy as np
+import infuse
+from infuse import dtypes
+from infuse.ops.core.base import Elementwise
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.text_editing import TextBucket
+
+class StringToHashBucketFast(Elementwise):
+    domain = "tensorflow"
+    num_buckets: int
+
+    def result_dtype(self, x):
+        return dtypes.int64
+
+    def eval(self, x):
+        return TextBucket(buckets=self.num_buckets).eval(x)
+
+graph = infuse.load(sys.argv[1])
+texts = np.array(json.loads(sys.argv[2]), object)
+model = infuse.compile(infuse.optimize(graph))
+(source,) = model.inputs
+print(json.dumps([r.tolist() for r in model.run({source.name: texts}).values()]))
+"""
+"""A program with a class of operators of its own."""
 
 
 def written(name: str, folder: Path) -> Path:
@@ -56,6 +84,21 @@ def test_compiled_and_stored(name: str, tmp_path: Path) -> None:
     infuse.save(infuse.load(written(name, tmp_path)), tmp_path / "m.infuse")
     model = infuse.compile(infuse.optimize(infuse.load(tmp_path / "m.infuse")))
     compare(name, model.run(feeds(name)))
+
+
+def test_a_class_of_operators_is_what_a_custom_one_of_tensorflow_lite_computes(
+    tmp_path: Path,
+) -> None:
+    case = cases("texts.npz")["lite_custom"]
+    path = tmp_path / "model.tflite"
+    path.write_bytes(case["file_model.tflite"].tobytes())
+    with pytest.raises(UnsupportedOperatorError, match="CUSTOM StringToHashBucketFast") as caught:
+        infuse.load(path)
+    assert "extending.md" in str(caught.value.hint)
+    command = [sys.executable, "-c", CUSTOM, str(path), json.dumps(case["in_text"].tolist())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [case["out_bucket"].tolist()]
 
 
 def test_batches_of_none(tmp_path: Path) -> None:

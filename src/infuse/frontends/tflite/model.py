@@ -99,6 +99,7 @@ class LiteOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Record | None
+    custom_options: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,7 @@ class LiteModel:
             _numbers(record["inputs"], tensors, optional=True),
             _numbers(record["outputs"], tensors),
             self._options(record),
+            b"" if record["custom_options"] is None else bytes(record["custom_options"]),
         )
 
     def _options(self, record: Record) -> Record | None:

@@ -12,7 +12,8 @@ import numpy as np
 import infuse.frontends.tflite.builtins  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.tflite.calls import TABLE, LiteCall
+from infuse.frontends.tflite.calls import LiteCall
+from infuse.frontends.tflite.custom import Known, handler
 from infuse.frontends.tflite.model import LiteModel, LiteOperator, LiteTensor, Subgraph
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
@@ -54,9 +55,10 @@ class LiteReader:
         """The graph; UnsupportedOperatorError names all operators that are not known."""
         require_all(
             _all_calls(self.model, self._first),
-            TABLE,
+            Known(),
             "the model",
-            "convert the model with builtin operators only, or report the operator",
+            "convert the model with builtin operators only, write a class of a custom one "
+            "(docs/extending.md), or report the operator",
         )
         scope, subgraph = self._scope, self._scope.subgraph
         for index, name in zip(subgraph.inputs, self._names("inputs", subgraph)):
@@ -152,7 +154,7 @@ class LiteScope:
 
     def _call(self, operator: LiteOperator) -> None:
         call = LiteCall(self, operator)
-        made = TABLE[operator.name](call)
+        made = handler(operator.name)(call)
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(values) < len(operator.outputs):
             raise ModelFileError(

@@ -33,7 +33,8 @@ DimensionMetadata format:i8 dense_size:i32 segments_type:u8 segments:union indic
 Int32Vector values:[i32]
 Uint16Vector values:[u16]
 Uint8Vector values:[u8]
-Operator opcode_index:u32 inputs:[i32] outputs:[i32] options_type:u8 options:union - - - - - -
+Operator opcode_index:u32 inputs:[i32] outputs:[i32] options_type:u8 options:union
+  custom_options:[u8] - - - - -
   options2_type:u8 options2:union
 Conv2DOptions padding:i8 stride_w:i32 stride_h:i32 activation:i8 dilation_w:i32=1 dilation_h:i32=1
   bias_type:i8
