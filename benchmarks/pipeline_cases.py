@@ -2,6 +2,8 @@
 them: each a name, where it is from, its data, and what makes the estimator.
 """
 
+# ruff: noqa: D103  names of pipelines say what they are
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -44,7 +46,9 @@ def titanic_columns(handle_unknown: str = "ignore", **options: Any) -> Any:
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    numbers = Pipeline([("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())])
+    numbers = Pipeline(
+        [("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())]
+    )
     texts = Pipeline(
         [
             ("encoder", OneHotEncoder(handle_unknown=handle_unknown, **options)),
@@ -146,7 +150,11 @@ def census_with_strings() -> Any:
 
     columns = ColumnTransformer(
         [
-            ("cat", OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include=object)),
+            (
+                "cat",
+                OneHotEncoder(handle_unknown="ignore"),
+                make_column_selector(dtype_include=object),
+            ),
             ("num", StandardScaler(), make_column_selector(dtype_exclude=object)),
         ]
     )
@@ -237,9 +245,7 @@ def hours_as_splines_and_sines() -> Any:
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, SplineTransformer
 
     knots = np.linspace(0, 24, 13).reshape(13, 1)
-    periodic = SplineTransformer(
-        degree=3, knots=knots, extrapolation="periodic", include_bias=True
-    )
+    periodic = SplineTransformer(degree=3, knots=knots, extrapolation="periodic", include_bias=True)
     columns = ColumnTransformer(
         [
             ("cat", OneHotEncoder(handle_unknown="ignore"), ["season", "holiday", "weather"]),

@@ -1,5 +1,7 @@
 """Pipelines of XGBoost, LightGBM and CatBoost."""
 
+# ruff: noqa: D103  names of pipelines say what they are
+
 from __future__ import annotations
 
 from typing import Any

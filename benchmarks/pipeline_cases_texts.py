@@ -1,10 +1,10 @@
 """Pipelines of texts and of plain numbers."""
 
+# ruff: noqa: D103  names of pipelines say what they are
+
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from benchmarks import pipeline_frames as data
 from benchmarks.pipeline_cases import case
@@ -50,7 +50,9 @@ def news_grid_search() -> Any:
     from sklearn.pipeline import Pipeline
 
     grid = {"vect__ngram_range": [(1, 1), (1, 2)], "clf__alpha": [0.01, 0.1]}
-    return GridSearchCV(Pipeline([("vect", TfidfVectorizer()), ("clf", ComplementNB())]), grid, cv=3)
+    return GridSearchCV(
+        Pipeline([("vect", TfidfVectorizer()), ("clf", ComplementNB())]), grid, cv=3
+    )
 
 
 @case(data.news)

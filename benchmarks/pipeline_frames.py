@@ -1,6 +1,6 @@
 """Tables and texts that pipelines of the tutorials are fitted to: of the kinds that their data sets
-have (`titanic`, `adult`, Ames' houses, rented bicycles, news, reviews), drawn by chance, with missing
-values in every form that pandas has.
+have (`titanic`, `adult`, Ames' houses, rented bicycles, news, reviews), drawn by chance, with
+missing values in every form that pandas has.
 """
 
 from __future__ import annotations
@@ -18,10 +18,59 @@ TOPICS = {
     "medicine": "patient doctor disease treatment vitamin blood symptoms drug infection pain",
     "hockey": "team goal season playoff puck coach league score goalie penalty",
 }
-PLAIN = "the a of and to in is that it for on with as was this are be not have from".split()
+PLAIN = [
+    *[
+        "the",
+        "a",
+        "of",
+        "and",
+        "to",
+        "in",
+        "is",
+        "that",
+        "it",
+        "for",
+        "on",
+        "with",
+        "as",
+        "was",
+        "this",
+        "are",
+        "be",
+        "not",
+        "have",
+        "from",
+    ]
+]
 RARE_WORDS = 20_000
-GOOD = "great excellent loved perfect wonderful happy amazing best recommend fantastic".split()
-BAD = "terrible awful broken hated worst poor waste refund disappointing slow".split()
+GOOD = [
+    *[
+        "great",
+        "excellent",
+        "loved",
+        "perfect",
+        "wonderful",
+        "happy",
+        "amazing",
+        "best",
+        "recommend",
+        "fantastic",
+    ]
+]
+BAD = [
+    *[
+        "terrible",
+        "awful",
+        "broken",
+        "hated",
+        "worst",
+        "poor",
+        "waste",
+        "refund",
+        "disappointing",
+        "slow",
+    ]
+]
 
 
 class Data(NamedTuple):
@@ -157,7 +206,9 @@ def bikes() -> Data:
         {
             "season": pd.Categorical(rng.choice(["spring", "summer", "fall", "winter"], n)),
             "holiday": pd.Categorical(rng.choice(["False", "True"], n, p=[0.95, 0.05])),
-            "weather": pd.Categorical(_absent(rng, rng.choice(["clear", "misty", "rain"], n), 0.04)),
+            "weather": pd.Categorical(
+                _absent(rng, rng.choice(["clear", "misty", "rain"], n), 0.04)
+            ),
             "weekday": rng.integers(0, 7, n),
             "hour": hour,
             "temp": np.where(rng.random(n) < 0.05, np.nan, temp),

@@ -29,12 +29,13 @@ from benchmarks.measure import geomean
 from benchmarks.pipeline_cases import CASES, Case
 from infuse.errors import InfuseError
 
-assert pipeline_cases_boosted and pipeline_cases_texts, "they register their cases"
+assert all((pipeline_cases_boosted, pipeline_cases_texts)), "they register their cases"
 RIGHT, REFUSED, WRONG, OTHER = "right", "refused", "wrong", "not converted"
 AS_PEER = "as ONNX Runtime"
 _CLOSE = 1e-5
-"""The largest difference of probabilities and numbers, relative to the largest of them: scikit-learn
-computes some steps in float32."""
+"""The largest difference of probabilities and numbers, relative to the largest of them:
+scikit-learn computes some steps in float32.
+"""
 
 
 def fastest(calls: Mapping[str, Callable[[], Any]], seconds: float, turns: int = 5
@@ -65,9 +66,9 @@ def feeds(model: Any, rows: Any) -> dict[str, Any]:
 
 def _column(column: Any, dtype: Any) -> Any:
     """A column of a table as a matrix; what is missing is NaN."""
-    if dtype == object and column.dtype.kind in "iub":
+    if dtype.kind == "O" and column.dtype.kind in "iub":
         return column.astype(str).to_numpy(object).reshape(-1, 1)
-    if column.hasnans or dtype == object:
+    if column.hasnans or dtype.kind == "O":
         return column.to_numpy(dtype, na_value=np.nan).reshape(-1, 1)
     return column.to_numpy(dtype).reshape(-1, 1)
 
@@ -159,6 +160,7 @@ def live(name: str, model: Any, rows: Any, seconds: float) -> dict[str, Any]:
 def converted(model: Any, rows: Any) -> bytes:
     """The file of skl2onnx, with the converters of onnxmltools for boosted trees."""
     import skl2onnx
+    from onnx import helper
 
     _register()
     types = _types(rows)
@@ -167,6 +169,10 @@ def converted(model: Any, rows: Any) -> bytes:
     proto = skl2onnx.convert_sklearn(
         model, initial_types=types, options=options, target_opset={"": 18, "ai.onnx.ml": 3}
     )
+    for node in proto.graph.node:
+        if node.op_type == "StringNormalizer":
+            # Without it, ONNX Runtime asks for a locale that few systems have.
+            node.attribute.append(helper.make_attribute("locale", "C.utf8"))
     return bytes(proto.SerializeToString())
 
 
@@ -199,8 +205,8 @@ def _register() -> None:
     from skl2onnx import update_registered_converter
     from skl2onnx.common.shape_calculator import (
         calculate_linear_classifier_output_shapes as classes,
+        calculate_linear_regressor_output_shapes as numbers,
     )
-    from skl2onnx.common.shape_calculator import calculate_linear_regressor_output_shapes as numbers
     from xgboost import XGBClassifier, XGBRegressor
 
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
@@ -251,7 +257,7 @@ def through_file(model: Any, rows: Any) -> dict[str, Any]:
 def _for_file(content: bytes, rows: Any) -> dict[str, Any]:
     import onnx
 
-    dtypes = {8: object, 1: np.float32, 11: np.float64}
+    dtypes = {8: np.dtype(object), 1: np.dtype(np.float32), 11: np.dtype(np.float64)}
     inputs = onnx.load_from_string(content).graph.input
     result = {}
     # skl2onnx makes identifiers of names.
@@ -259,10 +265,10 @@ def _for_file(content: bytes, rows: Any) -> dict[str, Any]:
     for one in inputs:
         dtype = dtypes[one.type.tensor_type.elem_type]
         if len(inputs) > 1:
-            array = _column(rows[columns[one.name]], np.dtype(dtype))
+            array = _column(rows[columns[one.name]], dtype)
         else:
             array = np.asarray(rows, dtype)
-        if dtype == object:
+        if dtype.kind == "O":
             texts = ["nan" if v != v else v for v in array.reshape(-1)]
             array = np.array(texts, object).reshape(array.shape)
         result[one.name] = array

@@ -121,12 +121,6 @@ def test_a_category_that_is_not_known_fails_as_in_the_library() -> None:
 REFUSED = {
     "not fitted": (linear_model.Ridge, InputError),
     "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
-    "normal": (
-        lambda: preprocessing.QuantileTransformer(n_quantiles=9, output_distribution="normal").fit(
-            X
-        ),
-        UnsupportedOperatorError,
-    ),
     "func=_products": (
         lambda: pipeline.make_pipeline(
             preprocessing.FunctionTransformer(_products), preprocessing.StandardScaler()

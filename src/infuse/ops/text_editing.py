@@ -14,8 +14,8 @@ from infuse.dtypes import DType
 from infuse.errors import DataError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Elementwise
-from infuse.ops.core.fingerprints import farm_fingerprint, sip_hash
 from infuse.ops.core.elementwise import f32
+from infuse.ops.core.fingerprints import farm_fingerprint, sip_hash
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.traits import Trait
 from infuse.ops.domains.ml import as_texts
@@ -165,7 +165,7 @@ class SubText(_OfTexts):
                 f"{self.unit}s"
             )
         part = data[first : first + max(self.length, 0)]
-        return part.decode("utf-8", "surrogateescape") if self.unit == "byte" else part
+        return str(part.decode("utf-8", "surrogateescape") if self.unit == "byte" else part)
 
 
 class TextLength(_OfTexts):

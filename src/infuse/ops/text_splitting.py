@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -136,7 +137,9 @@ class JoinRuns(Op):
             pad_width=[0, -1, 1],
             keep_short=[0, 1],
         ),
-        cases(parts=[texts(shape=(0,))] * 2, splits=[np.array([0, 0]), np.array([0])], widths=[(2,)]),
+        cases(
+            parts=[texts(shape=(0,))] * 2, splits=[np.array([0, 0]), np.array([0])], widths=[(2,)]
+        ),
     )
 
     def infer(self, parts: Value, splits: Value) -> Inferred:
@@ -154,7 +157,7 @@ class JoinRuns(Op):
             raise DataError(f"rows end at {ends[:8]}, and there are {len(listed)} strings")
         runs: list[str] = []
         bounds = [0]
-        for begin, end in zip(ends, ends[1:]):
+        for begin, end in pairwise(ends):
             runs += self._runs(listed[begin:end])
             bounds.append(len(runs))
         return as_texts(runs), np.array(bounds[: max(len(ends), 1)], np.int64)[: len(ends)]

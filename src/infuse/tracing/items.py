@@ -71,8 +71,9 @@ def flat(items: Sequence[Item]) -> list[Value]:
         tensor = item.parts if isinstance(item, Complex) else item
         tensor = tensor.value if isinstance(tensor, Elements) else tensor
         if not isinstance(tensor, Value):
-            named = isinstance(item, (Variable, Table))
-            what = f"{item.name!r}, a state of the model," if named else "an empty list"
+            what = "an empty list"
+            if isinstance(item, (Variable, Table)):
+                what = f"{item.name!r}, a state of the model,"
             raise UnsupportedOperatorError(f"{what} as a state of control flow is not supported")
         values.append(tensor)
     return values

@@ -137,7 +137,9 @@ def imputed_by_turns(model: Any, x: Tensor) -> Tensor:
     """
     if model.sample_posterior:
         raise unsupported(
-            model, "sample_posterior=True, which draws numbers", "fit it with sample_posterior=False"
+            model,
+            "sample_posterior=True, which draws numbers",
+            "fit it with sample_posterior=False",
         )
     absent, first = missing(model, x), transform(model.initial_imputer_, x)
     empty = np.asarray(model._is_empty_feature, bool)

@@ -135,7 +135,9 @@ def inputs(g: Any, model: Any, count: int) -> Tensor:
     if len(used) == 1 and (names is None or None not in listed):
         return Tensor(g, g.input("x", used.pop(), ["batch", count]))
     columns = zip(names or [f"x{i}" for i in range(count)], listed, strict=True)
-    return Mixed([None if k is None else Tensor(g, g.input(n, k, ["batch", 1])) for n, k in columns])
+    return Mixed(
+        [None if k is None else Tensor(g, g.input(n, k, ["batch", 1])) for n, k in columns]
+    )
 
 
 def _names(model: Any) -> list[str] | None:

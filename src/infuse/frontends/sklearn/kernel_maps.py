@@ -16,7 +16,8 @@ def pairwise(model: Any, x: Tensor, rows: Any, gamma: Any, degree: Any, coef0: A
     kernel = model.kernel
     gamma = 1.0 / rows.shape[1] if gamma is None else float(gamma)
     if kernel in ("rbf", "laplacian"):
-        return (apart(x, rows, 2.0 if kernel == "rbf" else 1.0) * -gamma).exp()
+        distances: Tensor = apart(x, rows, 2.0 if kernel == "rbf" else 1.0) * -gamma
+        return distances.exp()
     if kernel not in ("linear", "poly", "polynomial", "sigmoid", "cosine"):
         hint = "use rbf, laplacian, linear, poly, sigmoid or cosine"
         raise unsupported(model, f"kernel={kernel!r}", hint)
@@ -29,7 +30,7 @@ def pairwise(model: Any, x: Tensor, rows: Any, gamma: Any, degree: Any, coef0: A
     products: Tensor = x @ np.ascontiguousarray(others.T)
     if kernel in ("linear", "cosine"):
         return products
-    scaled = products * gamma + float(1 if coef0 is None else coef0)
+    scaled: Tensor = products * gamma + float(1 if coef0 is None else coef0)
     if kernel == "sigmoid":
         return scaled.call("Tanh")
     powers: Tensor = scaled ** float(3 if degree is None else degree)

@@ -9,8 +9,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import InputError
-from infuse.ir.graph import Value
 from infuse.frontends.sklearn.term_matrix import blocks
+from infuse.ir.graph import Value
 from infuse.tracing.tensors import Tensor
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
 from infuse.frontends.sklearn.compose import last_step
-from infuse.frontends.sklearn.inputs import inputs, members, takes_documents
+from infuse.frontends.sklearn.inputs import inputs, takes_documents
 from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.ir.graph import Graph
 from infuse.tracing.importer import Importer

@@ -14,7 +14,6 @@ from infuse.ir.graph import Value
 from infuse.tracing.importer import Importer
 from infuse.tracing.tensors import Tensor, beside
 
-
 Pair = Callable[[], tuple[Tensor, Tensor]]
 
 
@@ -117,9 +116,7 @@ class TermMatrix(Tensor):
         """The same, as a sparse matrix of its library or a dense one."""
         if sparse == self.sparse:
             return self
-        return TermMatrix(
-            self.g, lambda: self._both, self._width, self._dtype, self._made, sparse
-        )
+        return TermMatrix(self.g, lambda: self._both, self._width, self._dtype, self._made, sparse)
 
     def columns(self, places: Sequence[int] | Any) -> Tensor:
         """The columns at these places."""
@@ -139,17 +136,21 @@ class TermMatrix(Tensor):
     def __matmul__(self, other: Any) -> Tensor:
         """The weighted sum of the rows of a table."""
         if not isinstance(other, np.ndarray) or self._dtype != dtypes.float64:
-            return Tensor(self.g, self.value) @ other
+            whole: Tensor = _all(self) @ other
+            return whole
         table = np.concatenate([other, np.zeros((1, other.shape[1]))])
         if other.shape[1] == 1:
-            return (self.places.take(table[:, 0]) * self.values).sum(keep=True)
-        return (self.places.take(table) * self.values.expand(2)).sum(axis=1)
+            column: Tensor = self.places.take(table[:, 0]) * self.values
+            return column.sum(keep=True)
+        rows: Tensor = self.places.take(table) * self.values.expand(2)
+        return rows.sum(axis=1)
 
     def __mul__(self, other: Any) -> Tensor:
         """Times a number, or as of all elements."""
         if isinstance(other, float) and np.isfinite(other):
             return self.with_values(self.values * other)
-        return Tensor(self.g, self.value) * other
+        whole: Tensor = _all(self) * other
+        return whole
 
     __rmul__ = __mul__
 
@@ -210,7 +211,8 @@ class Blocks(Tensor):
     def __matmul__(self, other: Any) -> Tensor:
         """The sum over the parts."""
         if not isinstance(other, np.ndarray):
-            return Tensor(self.g, self.value) @ other
+            whole: Tensor = _all(self) @ other
+            return whole
         products = [
             part @ np.ascontiguousarray(other[begin:end])
             for part, begin, end in zip(self._parts, self._ends, self._ends[1:])
@@ -230,6 +232,10 @@ def blocks(parts: Sequence[Tensor]) -> Tensor:
         part = part.floats()
         flat += part._parts if isinstance(part, Blocks) else [_matrix(part)]
     return Blocks(flat, any(part.sparse for part in parts))
+
+
+def _all(matrix: Tensor) -> Tensor:
+    return Tensor(matrix.g, matrix.value)
 
 
 def _matrix(part: Tensor) -> Tensor:

@@ -111,8 +111,8 @@ def hashed(model: Any, x: Tensor) -> Tensor:
     result = TermMatrix(x.g, lambda: _found(x, attributes), int(model.n_features))
     if model.binary:
         result = result.with_values(result.is_there().floats())
-    result = of_one_length(result, model.norm)
-    return result.astype(by_numpy(np.dtype(model.dtype)))
+    normal: Tensor = of_one_length(result, model.norm)
+    return normal.astype(by_numpy(np.dtype(model.dtype)))
 
 
 @reads(TRANSFORM, "TfidfTransformer")
@@ -128,10 +128,12 @@ def weighted(model: Any, x: Tensor) -> Tensor:
     if isinstance(x, TermMatrix):
         result = x.with_values(values)
         result = result if weights is None else result.weighted(np.asarray(weights, np.float64))
-        return of_one_length(result, model.norm)
+        few: Tensor = of_one_length(result, model.norm)
+        return few
     if weights is not None:
         values = zero.where(0.0, values * np.asarray(weights, np.float64))
-    return of_one_length(values, model.norm)
+    every: Tensor = of_one_length(values, model.norm)
+    return every
 
 
 def of_one_length(x: Any, norm: str | None) -> Any:

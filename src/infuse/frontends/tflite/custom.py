@@ -26,7 +26,7 @@ class Known(Container[str]):
 
 def handler(name: str) -> Handler:
     """What builds an operator of this name, which is known."""
-    return TABLE[name] if name in TABLE else custom
+    return TABLE.get(name, custom)
 
 
 def _is_registered(name: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -228,7 +229,7 @@ class LiteModel:
                 where=f"tensor {tensor.name!r}",
             )
         texts = np.empty(count, object)
-        for index, (begin, end) in enumerate(zip(ends, ends[1:])):
+        for index, (begin, end) in enumerate(pairwise(ends)):
             texts[index] = bytes(data[begin:end]).decode("utf-8", "surrogateescape")
         return texts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -218,7 +219,7 @@ def _category_names(encoding: Mapping[str, Any]) -> list[Any]:
         return [int(value) for value in encoding.get("values", [])]
     joined = bytes(int(value) & 0xFF for value in encoding["values"])
     ends = [int(end) for end in encoding["offsets"]]
-    return [joined[a:b].decode() for a, b in zip(ends, ends[1:])]
+    return [joined[a:b].decode() for a, b in pairwise(ends)]
 
 
 def _whole(g: Importer, x: Value, columns: set[int]) -> Value:

@@ -68,9 +68,7 @@ class Splitter:
         if self.most == 1:
             return tokens
         lengths = range(self.least, self.most + 1)
-        return [
-            " ".join(tokens[i : i + n]) for n in lengths for i in range(len(tokens) - n + 1)
-        ]
+        return [" ".join(tokens[i : i + n]) for n in lengths for i in range(len(tokens) - n + 1)]
 
     def framed(self, text: str) -> str:
         """What runs of characters are cut from: for char_wb, words between blanks."""
@@ -79,7 +77,6 @@ class Splitter:
             return text
         words = text.split()
         return f" {'  '.join(words)} " if words else ""
-
 
     @cached_property
     def words(self) -> Callable[[str], list[bytes]] | None:

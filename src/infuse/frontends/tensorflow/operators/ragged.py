@@ -56,7 +56,10 @@ def counts(call: FlowCall) -> Value:
         weights = g("Expand", g.number(1, dtype), g("Shape", values))
     rows = _rows(g, splits, g("Shape", values))
     inside = g("Less", values, size)
-    at = [g("Unsqueeze", v, g.ints(1)) for v in (rows, g("Where", inside, values, g.number(0, dtypes.int64)))]
+    at = [
+        g("Unsqueeze", v, g.ints(1))
+        for v in (rows, g("Where", inside, values, g.number(0, dtypes.int64)))
+    ]
     weights = g("Where", inside, weights, g.number(0, dtype))
     shape = g("Concat", g("Sub", g("Shape", splits), 1), size, axis=0)
     zeros = g("Expand", g.number(0, dtype), shape)

@@ -15,9 +15,8 @@ from infuse.ir.registry import make_operator
 _UNITS = {"BYTE": "byte", "UTF8_CHAR": "character"}
 
 
-def _made(call: FlowCall, kind: str, *inputs: Value, domain: str = "infuse", **options: Any) -> Any:
-    operator_ = make_operator(domain, kind, options)
-    return call.g.apply(operator_, inputs)[0]
+def _made(call: FlowCall, kind: str, x: Value, options: dict[str, Any]) -> Value:
+    return call.g.apply(make_operator("infuse", kind, options), [x])[0]
 
 
 def _one_text(call: FlowCall, index: int) -> str:
@@ -31,14 +30,14 @@ def _one_text(call: FlowCall, index: int) -> str:
 def _cased(case: str) -> Any:
     def make(call: FlowCall) -> Value:
         wide = call.text("encoding", "", "utf-8") == "utf-8"
-        return _made(call, "ChangeText", call.raw(0), change=case if wide else f"ascii_{case}")
+        return _made(call, "ChangeText", call.raw(0), {"change": case if wide else f"ascii_{case}"})
 
     return make
 
 
 operator("StringLower")(_cased("lower"))
 operator("StringUpper")(_cased("upper"))
-operator("StringStrip")(lambda call: _made(call, "ChangeText", call.raw(0), change="strip"))
+operator("StringStrip")(lambda call: _made(call, "ChangeText", call.raw(0), {"change": "strip"}))
 
 
 @operator("StaticRegexReplace", "RegexReplace")
@@ -49,14 +48,14 @@ def replace(call: FlowCall) -> Value:
     rewrite = str(call.option("rewrite", "")) if is_static else _one_text(call, 2)
     once = int(not call.option("replace_global", True))
     options = {"pattern": pattern, "replacement": rewrite, "once": once}
-    return _made(call, "ReplaceText", call.raw(0), **options)
+    return _made(call, "ReplaceText", call.raw(0), options)
 
 
 @operator("StaticRegexFullMatch", "RegexFullMatch")
 def match(call: FlowCall) -> Value:
     """Whether a pattern matches the whole."""
     pattern = str(call.option("pattern", "")) if call.count == 1 else _one_text(call, 1)
-    return _made(call, "RegexFullMatch", call.raw(0), domain="", pattern=pattern)
+    return call.g("RegexFullMatch", call.raw(0), pattern=pattern)
 
 
 @operator("StringJoin")
@@ -80,7 +79,7 @@ def reduce_join(call: FlowCall) -> Value:
     if len(axes) > 1 and axes != sorted(axes, reverse=True):
         raise call.unsupported(f"axes in the order {axes}")
     for axis in axes:
-        x = _made(call, "JoinText", x, axis=axis, separator=separator)
+        x = _made(call, "JoinText", x, {"axis": axis, "separator": separator})
     if call.option("keep_dims", False):
         x = call.g("Unsqueeze", x, call.g.ints(*sorted(axes)))
     return x
@@ -90,7 +89,7 @@ def reduce_join(call: FlowCall) -> Value:
 def length(call: FlowCall) -> Value:
     """The number of bytes or characters."""
     unit = _UNITS[call.text("unit", *_UNITS)]
-    return _made(call, "TextLength", call.raw(0), unit=unit)
+    return _made(call, "TextLength", call.raw(0), {"unit": unit})
 
 
 @operator("Substr")
@@ -98,7 +97,7 @@ def part(call: FlowCall) -> Value:
     """Bytes or characters from a place on."""
     unit = _UNITS[call.text("unit", *_UNITS)]
     options = {"start": call.one(1), "length": call.one(2), "unit": unit}
-    return _made(call, "SubText", call.raw(0), **options)
+    return _made(call, "SubText", call.raw(0), options)
 
 
 @operator("AsString")
@@ -108,11 +107,11 @@ def as_text(call: FlowCall) -> Value:
     fill = str(call.option("fill", "") or "")
     size = f"{fill}{width}" if int(width) >= 0 else ""
     if x.dtype == dtypes.bool_ or x.dtype.is_integer:
-        return _made(call, "FormatNumber", x, format=f"%{size}d")
+        return _made(call, "FormatNumber", x, {"format": f"%{size}d"})
     kinds = {"scientific": "e", "shortest": "g"}
     kind = next((k for name, k in kinds.items() if call.option(name, False)), "f")
     digits = f".{precision}" if precision >= 0 else ""
-    return _made(call, "FormatNumber", x, format=f"%{size}{digits}{kind}")
+    return _made(call, "FormatNumber", x, {"format": f"%{size}{digits}{kind}"})
 
 
 @operator("StringToNumber")
@@ -129,7 +128,7 @@ def bucket(call: FlowCall) -> Value:
         # The numbers of a key are unsigned, and attributes are signed.
         key = np.array([int(k) & (1 << 64) - 1 for k in call.option("key", [])], np.uint64)
         options["key"] = tuple(key.view(np.int64).tolist())
-    return _made(call, "TextBucket", call.raw(0), **options)
+    return _made(call, "TextBucket", call.raw(0), options)
 
 
 @operator("StringSplitV2")
@@ -160,7 +159,5 @@ def runs(call: FlowCall) -> list[Value]:
     }
     if not options["widths"]:
         raise ModelFileError("it has no widths of runs")
-    made = g.apply(
-        make_operator("infuse", "JoinRuns", options), [call.raw(0), call.int64(1)], 2
-    )
+    made = g.apply(make_operator("infuse", "JoinRuns", options), [call.raw(0), call.int64(1)], 2)
     return [made[0], g.cast(made[1], kind)]
