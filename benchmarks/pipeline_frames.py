@@ -12,65 +12,22 @@ import numpy as np
 import pandas as pd
 
 ROWS = 1200
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 TOPICS = {
     "space": "orbit launch moon nasa shuttle satellite rocket mission solar astronaut",
     "autos": "engine car brakes dealer wheel mileage clutch ford honda tires",
     "medicine": "patient doctor disease treatment vitamin blood symptoms drug infection pain",
     "hockey": "team goal season playoff puck coach league score goalie penalty",
 }
-PLAIN = [
-    *[
-        "the",
-        "a",
-        "of",
-        "and",
-        "to",
-        "in",
-        "is",
-        "that",
-        "it",
-        "for",
-        "on",
-        "with",
-        "as",
-        "was",
-        "this",
-        "are",
-        "be",
-        "not",
-        "have",
-        "from",
-    ]
-]
+PLAIN = _words("the a of and to in is that it for on with as was this are be not have from")
 RARE_WORDS = 20_000
-GOOD = [
-    *[
-        "great",
-        "excellent",
-        "loved",
-        "perfect",
-        "wonderful",
-        "happy",
-        "amazing",
-        "best",
-        "recommend",
-        "fantastic",
-    ]
-]
-BAD = [
-    *[
-        "terrible",
-        "awful",
-        "broken",
-        "hated",
-        "worst",
-        "poor",
-        "waste",
-        "refund",
-        "disappointing",
-        "slow",
-    ]
-]
+GOOD = _words("great excellent loved perfect wonderful happy amazing best recommend fantastic")
+BAD = _words("terrible awful broken hated worst poor waste refund disappointing slow")
 
 
 class Data(NamedTuple):

@@ -15,7 +15,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import fresh_dim
-from infuse.ops.core.term_hashing import murmur_hashes
+from infuse.ops.core.term_hashing import Hashes
 from infuse.ops.core.term_places import Splitter, Vocabulary, numbered
 from infuse.ops.core.token_patterns import token_pattern
 from infuse.ops.core.traits import Trait
@@ -174,9 +174,8 @@ class FindTerms(Terms):
         )
 
     def eval(self, text: Array) -> tuple[Array, Array]:
-        rows, places, weights = self._found(decoded(text))
-        keys, where = np.unique(rows * self.places + places, return_inverse=True)
-        sums = np.bincount(where, weights, minlength=len(keys))
+        rows, places, negative = self._found(decoded(text))
+        keys, sums = _summed(rows * self.places + places, negative)
         row, place = np.divmod(keys, self.places)
         lengths = np.bincount(row, minlength=len(text))
         column = np.arange(len(keys)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -185,11 +184,26 @@ class FindTerms(Terms):
         at[row, column], values[row, column] = place, sums
         return at, values
 
+    @cached_property
+    def _hashes(self) -> Hashes:
+        return Hashes()
+
     def _found(self, listed: list[str]) -> tuple[Array, Array, Array | None]:
-        """The row, the place and the sign of each term."""
+        """The row and the place of each term, and whether it counts as -1."""
         if not self.buckets:
             return *self._terms.occurrences(listed), None
         rows, numbers, terms = numbered(self._splitter, listed)
-        hashes = murmur_hashes(terms)[numbers]
-        signs = np.where(hashes < 0, -1.0, 1.0) if self.alternate_sign else None
+        hashes = self._hashes.of(terms)[numbers]
+        signs = hashes < 0 if self.alternate_sign else None
         return rows, np.abs(hashes) % self.buckets, signs
+
+
+def _summed(keys: Array, negative: Array | None) -> tuple[Array, Array]:
+    """Each key once, ascending, and how often it is there, those that count as -1 taken off."""
+    if negative is None:
+        return np.unique(keys, return_counts=True)
+    both, counts = np.unique(keys * 2 + negative, return_counts=True)
+    signed = np.where(both & 1, -counts, counts)
+    places = both >> 1
+    first = np.flatnonzero(np.diff(places, prepend=-1))
+    return places[first], np.add.reduceat(signed, first) if len(first) else signed

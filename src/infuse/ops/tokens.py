@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import DataError, ShapeError, TypeMismatchError
@@ -177,7 +177,10 @@ def count_of_texts(op: str, x: Value) -> Dim:
 
 def decoded(x: Array) -> list[str]:
     """The texts of a list; bytes are UTF-8. DataError says which element is none."""
-    return [item if isinstance(item, str) else _decoded(item, i) for i, item in enumerate(x)]
+    listed: list[Any] = x.tolist()
+    if set(map(type, listed)) <= {str}:
+        return listed
+    return [item if isinstance(item, str) else _decoded(item, i) for i, item in enumerate(listed)]
 
 
 def _decoded(item: object, number: int) -> str:

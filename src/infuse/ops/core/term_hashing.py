@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+_MOST: Final = 1 << 16
+"""Terms whose hashes are stored."""
+_NONE: Final = 1 << 40
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
+
+
+class Hashes:
+    """The hashes of terms, of which the most recent are stored. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._stored: dict[bytes, int] = {}
+
+    def of(self, terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
+        """The hash of each."""
+        stored = self._stored
+        hashes = np.array([stored.get(term, _NONE) for term in terms], np.int64)
+        fresh = np.flatnonzero(hashes == _NONE)
+        if len(fresh):
+            others = [terms[i] for i in fresh.tolist()]
+            hashes[fresh] = murmur_hashes(others)
+            if len(stored) + len(others) > _MOST:
+                stored = self._stored = {}
+            stored.update(zip(others[:_MOST], hashes[fresh].tolist()))
+        return hashes
 
 
 def murmur_hashes(terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
