@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import infuse.frontends.keras.layers  # noqa: F401  registers the layers
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.keras.calls import TABLE, KerasCall
+from infuse.frontends.keras.calls import KerasCall
 from infuse.frontends.keras.config import compute_type, policy_of
+from infuse.frontends.keras.custom import entry_of
 from infuse.frontends.keras.nodes import KerasNode, Place, completed, nodes_of, places_of, resolved
 from infuse.frontends.keras.tree import KerasLayer, layer_of
 from infuse.frontends.keras.weights import LayerWeights
@@ -62,12 +63,13 @@ class KerasReader:
             raise UnsupportedOperatorError(
                 f"{len(code)} layers hold Python code, which is never executed: "
                 f"{', '.join(code[:20])}",
-                hint="write them with operations of keras.ops, or export a SavedModel: "
-                "model.export('folder')",
+                hint="write them with operations of keras.ops, export a SavedModel: "
+                "model.export('folder'), or write classes of operators for them "
+                "(docs/extending.md)",
             )
         require_all(
             ((layer.kind.replace("ops.", "keras.ops."), f"layer {layer.name!r}") for layer in layers
-             if layer.kind not in TABLE and layer.kind != _INPUT),
+             if entry_of(layer.kind) is None and layer.kind != _INPUT),
             (),
             "the model",
             "export it as a SavedModel, model.export('folder'), or report the layer",
@@ -138,7 +140,7 @@ class KerasReader:
             del options["mask"]
         if layer.is_model:
             return self._nested(layer, args, options)
-        entry = TABLE.get(layer.kind)
+        entry = entry_of(layer.kind)
         if entry is None:
             raise UnsupportedOperatorError(f"a layer of the class {layer.kind} inside of another")
         call = KerasCall(self, layer)

@@ -12,6 +12,7 @@ import numpy as np
 from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import TABLE
 from infuse.frontends.keras.config import Config, class_of, inner_config, layers_of
+from infuse.frontends.keras.custom import entry_of, kind_of
 from infuse.ir.graph import Array
 from infuse.tracing.calls import words
 
@@ -95,9 +96,10 @@ def layer_of(serialized: Any, name: str = "") -> KerasLayer:
     if kind in MODELS:
         return _model(kind, serialized, name)
     config = Config(inner_config(serialized))
+    kind = kind_of(kind, config)
     own = serialized.get("name") or config.get("name") or name or kind
     layer = KerasLayer(kind, str(own), config, serialized)
-    entry = TABLE.get(kind)
+    entry = entry_of(kind)
     if entry is not None:
         layer.weights = entry.weights(config)
         for attribute, inner in entry.children(config).items():
