@@ -30,7 +30,8 @@ from benchmarks.machine import save
 from benchmarks.terminal import console
 from infuse import dtypes
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
 

@@ -32,8 +32,9 @@ from infuse import training
 from infuse.compression import MethodOptions
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import find_layers
-from infuse.compression.methods import SHARES, Setting, low_rank
+from infuse.compression.methods import SHARES, low_rank
 from infuse.compression.pipeline import named
+from infuse.compression.setting import Setting
 from infuse.ir.graph import Graph
 
 Score = Callable[[Run], float]

@@ -12,8 +12,9 @@ from infuse.api import PathLike, Progress, bounded, graph_of, optimize
 from infuse.errors import OptionError
 from infuse.options import CompressOptions, Contract, Examples, Int8, Prune, Rules, Tune
 from infuse.options.compiling import Data
-from infuse.options.compressing import HIDDEN, Methods, methods_of, with_fields
+from infuse.options.compressing import Methods, methods_of, with_fields
 from infuse.options.former import Moved, former, same
+from infuse.options.methods import HIDDEN
 
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph

@@ -13,7 +13,8 @@ from infuse.compression.evaluation import Memory
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.options import METHODS
-from infuse.options.compressing import Method, with_fields
+from infuse.options.compressing import with_fields
+from infuse.options.methods import Method
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]

@@ -4,52 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided
 
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16
 from infuse.targets.cpu.families.gemm import pack_gemm_bf16
+from tests.native.bf16_fixtures import library, target, tiled
 from tests.native.kernel_tools import (
     Floats,
     apart,
     assert_close,
-    build,
     empty,
     ended_by,
     fenced,
     longs,
     pointer,
     rounded,
-    targets,
 )
 from tests.native.matrix_calls import Rng, Windows, attend, numbers
 from tests.native.test_kernels_attention import ATTENTIONS
-from tests.support.emulation import NARROW_DOTS, NEWEST, resolve
+from tests.support.emulation import resolve
+
+__all__ = ["library", "target", "tiled"]
 
 pytestmark = pytest.mark.row("R3")
 LOW = -0.25
-
-
-@pytest.fixture(scope="module", params=targets((NARROW_DOTS, NEWEST)))
-def target(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture(scope="module")
-def library(target: str) -> ctypes.CDLL:
-    return build(Path(__file__).with_name("bf16_driver.cpp"), target)
-
-
-@pytest.fixture(scope="module")
-def tiled(target: str) -> bool:
-    """Whether weights are packed in tiles."""
-    return DotType.BF16 in resolve(target).machine.tiled
 
 
 def check_gemm(

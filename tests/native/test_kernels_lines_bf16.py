@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16
+from tests.native.bf16_fixtures import DRIVER
 from tests.native.kernel_tools import (
     Floats,
     apart,
@@ -46,9 +45,9 @@ CALLS = [
 @pytest.fixture(scope="module", params=targets((NARROW_DOTS,)))
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     """The kernels for vectors that weights for vectors belong to."""
-    if DotType.BF16 in resolve(request.param).machine.tiled:
+    if resolve(request.param).machine.has_bf16_tiles:
         pytest.skip("tile registers multiply")
-    return build(Path(__file__).with_name("bf16_driver.cpp"), request.param)
+    return build(DRIVER, request.param)
 
 
 def result(

@@ -13,7 +13,6 @@ import pytest
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
-from infuse.targets import DotType
 from tests.native.kernel_tools import (
     Doubles,
     assert_close,
@@ -33,7 +32,7 @@ LOW = ctypes.c_float(-0.25)
 THREADS = (1, 3)
 ORDERS = ("rows", "columns", "heads", "head columns", "strided", "one")
 FORMS = ("bf16", "bf16x2")
-TILED = [name for name in targets((NEWEST,)) if DotType.BF16 in resolve(name).machine.tiled]
+TILED = [name for name in targets((NEWEST,)) if resolve(name).machine.has_bf16_tiles]
 
 
 @pytest.fixture(scope="module", params=TILED)

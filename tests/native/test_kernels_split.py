@@ -13,7 +13,6 @@ from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16x2
 from infuse.targets.cpu.families.gemm import (
     pack_gemm_bf16x2,
@@ -42,7 +41,7 @@ UNIT = 2.0**-16
 """How much of a number its two parts may lose, and of a product what is left out."""
 
 
-TILED = [name for name in targets((NEWEST,)) if DotType.BF16 in resolve(name).machine.tiled]
+TILED = [name for name in targets((NEWEST,)) if resolve(name).machine.has_bf16_tiles]
 
 
 @pytest.fixture(scope="module", params=TILED)

@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.polynomial import polynomial
 
-from infuse.targets import DotType
 from infuse.targets.cpu.families.winograd import winograd_weights
+from tests.native.bf16_fixtures import library, target, tiled
 from tests.native.kernel_tools import (
     Doubles,
     Floats,
     apart,
-    build,
     empty,
     fenced,
     longs,
     pointer,
     rounded,
-    targets,
 )
 from tests.native.matrix_calls import Rng, numbers
-from tests.support.emulation import NARROW_DOTS, NEWEST, resolve
+
+__all__ = ["library", "target", "tiled"]
 
 pytestmark = pytest.mark.row("R3")
 TILES = [(2, 2), (2, 4)]
 POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
 Transforms = tuple[Doubles, Doubles, Doubles]
-
-
-@pytest.fixture(scope="module", params=targets((NARROW_DOTS, NEWEST)))
-def target(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture(scope="module")
-def library(target: str) -> ctypes.CDLL:
-    return build(Path(__file__).with_name("bf16_driver.cpp"), target)
-
-
-@pytest.fixture(scope="module")
-def tiled(target: str) -> bool:
-    """Whether weights are packed in tiles."""
-    return DotType.BF16 in resolve(target).machine.tiled
 
 
 def transforms(results: int) -> Transforms:

@@ -20,10 +20,11 @@ from infuse.compression.layers import (
     find_layers,
     multiply,
 )
-from infuse.compression.methods import MethodOptions, Setting, plans_of
+from infuse.compression.methods import plans_of
 from infuse.compression.observation import Observations, Range
 from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
 from infuse.compression.sensitivity import with_switches
+from infuse.compression.setting import MethodOptions, Setting
 from infuse.compression.static import (
     StaticOptions,
     between_layers,

@@ -22,9 +22,10 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.onnxruntime.options import compile_fields
 from infuse.options import METHODS, Rules
-from infuse.options.compressing import CALIBRATORS, methods_of
+from infuse.options.compressing import methods_of
 from infuse.options.fields import Checked, fields_of, flat_fields
 from infuse.options.former import former
+from infuse.options.methods import CALIBRATORS
 from infuse.options.page import GROUPS, page
 from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.model_config import ModelConfig

@@ -13,10 +13,10 @@ import pytest
 from infuse.compression.bases import Basis, find_bases
 from infuse.compression.equalization import mark_layers
 from infuse.compression.layers import find_layers
-from infuse.compression.methods import MethodOptions, Plan, Setting
 from infuse.compression.orthogonal import hadamard, rotation
 from infuse.compression.rotations import rotate
 from infuse.compression.scratch import ScratchArrays
+from infuse.compression.setting import MethodOptions, Plan, Setting
 from infuse.compression.turning import turned
 from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph, constant

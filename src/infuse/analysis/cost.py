@@ -19,7 +19,8 @@ from infuse.errors import OptionError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, Value
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.operator import Operator
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.core.base import Op
 from infuse.ops.core.feeds import default_size, input_symbols

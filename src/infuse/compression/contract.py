@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from infuse.errors import OptionError
-from infuse.options.compressing import part_or_number
+from infuse.options.methods import part_or_number
 
 
 @dataclass(frozen=True)

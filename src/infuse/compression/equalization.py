@@ -21,17 +21,12 @@ from infuse.compression.layers import (
     largest_of_channels,
     multiply,
 )
-from infuse.compression.methods import (
-    MethodOptions,
-    Plan,
-    Setting,
-    in_blocks_by_moments,
-    why_no_blocks,
-)
+from infuse.compression.methods import in_blocks_by_moments, why_no_blocks
 from infuse.compression.moments import products_error
 from infuse.compression.observation import Observations, Range, observe
 from infuse.compression.ranges import scale_of
 from infuse.compression.rescaling import Site, find_sites, rescaled
+from infuse.compression.setting import MethodOptions, Plan, Setting
 from infuse.compression.static import (
     StaticOptions,
     best_scale,
@@ -42,12 +37,7 @@ from infuse.compression.weights import round_to_nearest
 from infuse.data.dataset import spread
 from infuse.ir.graph import Array
 from infuse.mapped import give_back
-from infuse.options.compressing import (
-    Int8,
-    Int8Dynamic,
-    Int16Activations,
-    Method,
-)
+from infuse.options.methods import Int8, Int8Dynamic, Int16Activations, Method
 
 RUNS = 32
 """Runs at most that scales are chosen on."""

@@ -16,7 +16,8 @@ from infuse.compression.ranges import Scale
 from infuse.compression.scratch import ScratchArrays
 from infuse.compression.weights import BlockWeights, IntegerWeights
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits

@@ -10,9 +10,9 @@ from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.forms import has_byte_activation
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import Layer
-from infuse.compression.methods import Plan
 from infuse.compression.planning import Selection
 from infuse.compression.sensitivity import SECONDS, SHARE, change, powers_of, sensitivities
+from infuse.compression.setting import Plan
 from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
 from infuse.profiling.progress import Progress

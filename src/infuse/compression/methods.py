@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,15 +12,14 @@ from infuse.compression.clusters import ClusteredForm, Clustering, Operands, cod
 from infuse.compression.descent import descended
 from infuse.compression.forms import (
     BlockForm,
-    BlockOptions,
     BlockRowsForm,
     DynamicForm,
     Form,
     RowsForm,
 )
-from infuse.compression.gates import Gates, add_gates
+from infuse.compression.gates import add_gates
 from infuse.compression.gptq import gptq
-from infuse.compression.layers import Embedding, Floats, Layer
+from infuse.compression.layers import Floats, Layer
 from infuse.compression.low_rank import (
     Activations,
     Decomposition,
@@ -30,26 +28,21 @@ from infuse.compression.low_rank import (
     why_not_factored,
 )
 from infuse.compression.moments import products_error
-from infuse.compression.observation import Observations, observe
-from infuse.compression.ranges import Scale
-from infuse.compression.scratch import ScratchArrays
+from infuse.compression.observation import Observations
+from infuse.compression.setting import Plan, Setting
 from infuse.compression.sparse import (
     Moments,
     Pattern,
     SparseForm,
-    SparseOptions,
     Sparsified,
     sparsified,
     why_not_sparse,
 )
-from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
+from infuse.compression.static import between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
-from infuse.data.dataset import Feeds, spread
-from infuse.errors import OptionError
-from infuse.ir.graph import Array, Graph, Value
-from infuse.options.compressing import (
+from infuse.ir.graph import Array
+from infuse.options.methods import (
     Clusters,
-    FewBits,
     Int2,
     Int3,
     Int4,
@@ -62,10 +55,7 @@ from infuse.options.compressing import (
     Sparse,
     SparseInt8,
 )
-from infuse.profiling.progress import Progress
 
-CALIBRATION_RUNS = 300
-"""Runs that tell ranges at most."""
 SHARES = (0.7, 0.5, 0.35, 0.2)
 """Parts of the products of a layer that are left when it is factored."""
 LOW_RANK_ERROR = 0.01
@@ -76,96 +66,6 @@ BLOCKS = (64, 32)
 """Rows of weights of few bits that share a scale, the largest that divides them all."""
 MOST_DESCENDED_BITS = 4
 """Bits of a weight up to which better rounding than GPTQ's is worth its time."""
-
-
-@dataclass
-class Plan:
-    """The forms that layers could have, one each, and what is to be said of them."""
-
-    forms: dict[Layer, Form] = field(default_factory=dict)
-    between: dict[Value, Scale] = field(default_factory=dict)
-    calibrators: dict[Layer, str] = field(default_factory=dict)
-    errors: dict[Layer, float] = field(default_factory=dict)
-    """The power of the error of a layer's result over that of the result."""
-    refused: dict[Layer, str] = field(default_factory=dict)
-    limit: float = np.inf
-    """The largest of `errors` with which a layer has its form where no contract bounds the loss."""
-    family: str = ""
-    """Plans of one family differ in how far they go: what a layer changes in the outputs is
-    measured for one of them, and in proportion to `errors` for the others."""
-
-
-@dataclass(frozen=True)
-class MethodOptions:
-    """What is asked of each method."""
-
-    static: StaticOptions = field(default_factory=StaticOptions)
-    blocks: BlockOptions = field(default_factory=BlockOptions)
-    sparse: SparseOptions = field(default_factory=SparseOptions)
-    equalize: bool = True
-    """Whether scales of channels are moved between layers where they err less for it."""
-    rotate: bool = True
-    """Whether channels are rotated where layers err less for it."""
-
-    @classmethod
-    def of(cls, method: Method, equalize: bool = True, rotate: bool = True) -> MethodOptions:
-        """What a method is asked for. OptionError for what means nothing."""
-        static, blocks, sparse = StaticOptions(), BlockOptions(), SparseOptions()
-        if isinstance(method, Int8):
-            static = StaticOptions(method.calibrator, bias_correction=method.bias_correction)
-        if isinstance(method, FewBits):
-            is_foreign = method.runtime == "onnxruntime"
-            blocks = BlockOptions(is_foreign, method.rounded_activations)
-        if isinstance(method, Sparse | SparseInt8):
-            sparse = SparseOptions.parse(str(method.sparsity), method.block)
-        return cls(static, blocks, sparse, equalize, rotate)
-
-    @classmethod
-    def joined(cls, several: Sequence[MethodOptions]) -> MethodOptions:
-        """Those of several methods: of each part what the first one asks for that asks for it."""
-        usual = cls()
-        changes: dict[str, Any] = {}
-        for options in several:
-            for each in fields(cls):
-                own = getattr(options, each.name)
-                if own != getattr(usual, each.name):
-                    changes.setdefault(each.name, own)
-        return cls(**changes)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What methods work with."""
-
-    graph: Graph
-    layers: Sequence[Layer]
-    embeddings: Sequence[Embedding]
-    recurrent: Sequence[Gates]
-    runs: Sequence[Feeds] | None
-    options: MethodOptions
-    threads: int | None
-    seed: int
-    progress: Progress | None
-    scratch: ScratchArrays = field(default_factory=ScratchArrays)
-    """What holds the weights of forms and of graphs that were made on the way."""
-
-    def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
-        """What layers see on the data. OptionError where there are none."""
-        if self.runs is None:
-            raise OptionError(
-                "static quantization needs data that tell the ranges of activations",
-                hint="give some (--data, data=), or quantize dynamically (--int8-dynamic)",
-            )
-        return observe(
-            self.graph,
-            self.layers,
-            values,
-            spread(self.runs, CALIBRATION_RUNS),
-            takes_moments=takes_moments,
-            threads=self.threads,
-            seed=self.seed,
-            progress=self.progress,
-        )
 
 
 def static_int8(setting: Setting) -> Plan:

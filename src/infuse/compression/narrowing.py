@@ -13,7 +13,7 @@ from infuse.compression.report import PRUNED
 from infuse.compression.stages import Stages, contract_error, halves, stages
 from infuse.compression.tuning import TuneOptions
 from infuse.ir.graph import Graph
-from infuse.options.compressing import Int8, Method, Prune
+from infuse.options.methods import Int8, Method, Prune
 from infuse.profiling.progress import Progress, enter
 
 HINT = "prune less (--prune), tune longer (--tune), or allow more (--max-drop)"

@@ -18,10 +18,11 @@ from infuse.compression.freed import give_back_constants, give_back_freed_memory
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
 from infuse.compression.measurements import Measurements
-from infuse.compression.methods import MethodOptions, Plan, Setting, plans_of
+from infuse.compression.methods import plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.rotations import Rotations, rotate
+from infuse.compression.setting import MethodOptions, Plan, Setting
 from infuse.data.dataset import Data, Feeds, feeds_of, require_numbers
 from infuse.data.metrics import Metric, metric as metric_of
 from infuse.data.sequences import sequence_notes

@@ -12,7 +12,7 @@ from infuse.compression.stages import Stages, contract_error, drawn, halves, sta
 from infuse.compression.tuning import TuneOptions, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.options.compressing import METHODS, Method
+from infuse.options.methods import METHODS, Method
 from infuse.profiling.progress import Progress, enter
 
 HINT = "tune longer (--tune), compress less, or allow more (--max-drop)"

@@ -24,14 +24,14 @@ from infuse.compression.equalization import (
 )
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Floats, Layer, find_embeddings, find_layers
-from infuse.compression.methods import Setting
 from infuse.compression.observation import observe
 from infuse.compression.orthogonal import rotation
+from infuse.compression.setting import Setting
 from infuse.compression.turning import turned, turned_constant, turned_rows
 from infuse.data.dataset import spread
 from infuse.ir.graph import Array, Node, Value
 from infuse.mapped import give_back
-from infuse.options.compressing import Method
+from infuse.options.methods import Method
 
 """Methods that round activations. Weights alone err more once they are turned: those in blocks of
 a small GPT 1.3 to 1.9 times as much.

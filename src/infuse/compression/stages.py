@@ -16,17 +16,17 @@ from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.layers import find_layers
 from infuse.compression.learning import HELD_OUT, Divided, require_examples
 from infuse.compression.lessons import Lessons
-from infuse.compression.methods import CALIBRATION_RUNS
 from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
 from infuse.compression.report import CompressionReport
 from infuse.compression.rounding_aware import tune_for_integers
+from infuse.compression.setting import CALIBRATION_RUNS
 from infuse.compression.static import StaticOptions
 from infuse.compression.tuning import TuneOptions
 from infuse.data.dataset import Feeds, feeds_of
 from infuse.data.sequences import sequence_notes
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Array, Graph
-from infuse.options.compressing import Int8, Method
+from infuse.options.methods import Int8, Method
 from infuse.profiling.progress import Progress, enter
 
 INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,51 +14,12 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
 from infuse.ir.expression import Expression
-from infuse.ir.html import table
+from infuse.ir.html import network
+from infuse.ir.operator import SERIALS, Operator
 from infuse.ir.ordering import topological_order
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
-
-
-class _Serials:
-    """Serial numbers of nodes, each given out once in this process."""
-
-    def __init__(self) -> None:
-        self._count = itertools.count()
-
-    def __next__(self) -> int:
-        return next(self._count)
-
-    def reserve(self, last: int) -> None:
-        """From now on, give out numbers after `last`, which came from elsewhere."""
-        self._count = itertools.count(max(last + 1, next(self._count)))
-
-
-SERIALS = _Serials()
-
-
-@runtime_checkable
-class Operator(Protocol):
-    """What the graph needs to know of an operator: its name, its domain and its attributes."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def domain(self) -> str: ...
-
-    def attributes(self) -> Mapping[str, Any]:
-        """Attribute values by name; hashable."""
-        ...
-
-    def infer_types(self, node: Node) -> Sequence[Type]:
-        """Types of the outputs of `node`; ShapeError or TypeMismatchError when it is ill-typed."""
-        ...
-
-    def infer_node(self, node: Node) -> None:
-        """Set types and contents of the outputs of `node`."""
-        ...
 
 
 class UnknownRank(GraphError):
@@ -420,15 +380,11 @@ class Graph:
 
     def _repr_html_(self) -> str:
         """Inputs, outputs and operators, as notebooks show them."""
-        kinds = count_operators(self)
         weights = {id(v.const): v.const for g in self.all_graphs() for v in g.constants()}
         size = sum(array.nbytes for array in weights.values() if array is not None)
         values = [("input", value.name, value.type) for value in self.inputs]
         values += [("output", n, v.type) for n, v in zip(self.output_names, self.outputs)]
-        title = f"{self.name}: {kinds.total():,} nodes, {size / 1e6:,.2f} MB of constants"
-        return table(title, ("", "name", "type"), values) + table(
-            "", ("operator", "#count"), kinds.most_common()
-        )
+        return network(self.name, count_operators(self), size, values)
 
 
 def count_operators(graph: Graph) -> Counter[str]:
@@ -480,13 +436,10 @@ def constant(
     """A constant value of these elements; Python floats become float32, ints int64 unless `dtype`
     says else.
     """
-    if dtype is not None:
-        data = np.asarray(array, dtype=dtype.numpy)
-    elif isinstance(array, (np.ndarray, np.generic)):
-        data = np.asarray(array)
-    else:
-        data = np.asarray(array)
-        data = data.astype(np.float32) if data.dtype.kind == "f" else data
+    data = np.asarray(array, dtype=None if dtype is None else dtype.numpy)
+    is_python = dtype is None and not isinstance(array, (np.ndarray, np.generic))
+    if is_python and data.dtype.kind == "f":
+        data = data.astype(np.float32)
     element = dtype or dtypes.by_numpy(data.dtype)
     value = Value(TensorType(element, data.shape), name, data)
     if element.kind in "iu" and data.size <= 64:

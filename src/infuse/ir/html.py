@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
@@ -16,6 +17,17 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     )
     caption = f'<caption style="text-align: left">{html.escape(title)}</caption>' if title else ""
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def network(
+    name: str, kinds: Counter[str], size: int, values: Iterable[tuple[str, str, object]]
+) -> str:
+    """A network by its inputs and outputs (which of both, name, type), its operators, and the bytes
+    of its constants.
+    """
+    title = f"{name}: {kinds.total():,} nodes, {size / 1e6:,.2f} MB of constants"
+    operators = table("", ("operator", "#count"), kinds.most_common())
+    return table(title, ("", "name", "type"), values) + operators
 
 
 def paragraphs(lines: Iterable[str]) -> str:

@@ -8,8 +8,9 @@ import copyreg
 from typing import Any, NamedTuple
 
 from infuse.errors import GraphError
-from infuse.ir.graph import SERIALS, Array, Graph, Node, Operator, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.nesting import room_for
+from infuse.ir.operator import SERIALS, Operator
 from infuse.ir.types import Type
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.ir.graph import Operator
+from infuse.ir.operator import Operator
 
 _SOURCES: list[Callable[[str, str], Callable[..., Operator] | None]] = []
 _FALLBACK: list[Callable[[str, str, Mapping[str, Any]], Operator]] = []

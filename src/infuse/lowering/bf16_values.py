@@ -5,7 +5,7 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.ir.graph import Node, Use, Value
 from infuse.lowering.precisions import LayerPrecisions
-from infuse.targets import DotType, Machine
+from infuse.targets import Machine
 
 
 def rounded_axis(value: Value, precisions: LayerPrecisions, machine: Machine) -> int | None:
@@ -44,4 +44,4 @@ def _rounds_pixels(node: Node, value: Value, machine: Machine) -> bool:
     faster that no other kernel comes near.
     """
     group = node.op.attributes()["group"]
-    return DotType.BF16 in machine.tiled and value.rank in (3, 4) and group == 1
+    return machine.has_bf16_tiles and value.rank in (3, 4) and group == 1

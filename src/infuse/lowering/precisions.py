@@ -72,7 +72,7 @@ def check_precision(precision: str, target: Target) -> None:
             f"{precision}",
             hint="leave the precision at fp32, or name another target",
         )
-    if precision == "bf16x2" and not _has_tiles(target):
+    if precision == "bf16x2" and not target.machine.has_bf16_tiles:
         raise OptionError(
             "precision bf16x2 needs a processor whose tile registers multiply bfloat16 (AMX), and "
             f"the target {target.name} has none: three products in place of one would be slower "
@@ -97,12 +97,10 @@ def multiplies_bfloat16(target: Target) -> bool:
     return target.machine.dot(DotType.BF16) is not None
 
 
-def _has_tiles(target: Target) -> bool:
-    """Whether the target has tile registers for products of bfloat16."""
-    return DotType.BF16 in target.machine.tiled
-
-
 def supported(target: Target) -> list[str]:
     """The precisions that the target computes in."""
-    unusable = {"bf16": not multiplies_bfloat16(target), "bf16x2": not _has_tiles(target)}
+    unusable = {
+        "bf16": not multiplies_bfloat16(target),
+        "bf16x2": not target.machine.has_bf16_tiles,
+    }
     return [name for name in PRECISIONS if not unusable.get(name)]

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infuse.options.compiling import Auto, CompileOptions
-from infuse.options.compressing import METHODS, CompressOptions, Contract, Prune, Tune
+from infuse.options.compressing import CompressOptions, Contract, Tune
 from infuse.options.data import Examples, Turns
 from infuse.options.fields import Checked, OptionField, fields_of, shown, summary_of
 from infuse.options.formats import FormatOptions
+from infuse.options.methods import METHODS, Prune
 from infuse.options.rules import Rules
 
 GROUPS: dict[str, tuple[type[Checked], ...]] = {

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from infuse.ir.graph import Node, Operator
+from infuse.ir.graph import Node
+from infuse.ir.operator import Operator
 from infuse.ir.types import Type
 
 

@@ -11,7 +11,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import RuleError
 from infuse.ir.expression import Call
-from infuse.ir.graph import Graph, Node, Operator, Use, Value, captured, constant
+from infuse.ir.graph import Graph, Node, Use, Value, captured, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 

@@ -129,6 +129,11 @@ class Machine:
         """The kinds of dot products that are of whole tiles."""
         return frozenset(kind for kind, unit in self.dots if unit.tiled)
 
+    @property
+    def has_bf16_tiles(self) -> bool:
+        """Whether it multiplies pairs of bfloat16 in tile registers."""
+        return DotType.BF16 in self.tiled
+
     def computes_as(self, other: Machine, *, integers: bool) -> bool:
         """Whether kernels of float32 are the same there; with `integers`, those of 8 bits, too."""
         own, others = ((m.vector_bits, m.registers, m.tile_rows) for m in (self, other))

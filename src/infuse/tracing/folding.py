@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from infuse.errors import InfuseError
-from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_node
 from infuse.tracing.layout import LayoutImporter

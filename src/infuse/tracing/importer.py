@@ -16,7 +16,8 @@ from infuse.budgets import check_time, spend
 from infuse.dtypes import DType, int64
 from infuse.errors import GraphError, InfuseError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.building import GraphBuilder

@@ -10,7 +10,8 @@ from infuse.errors import InputError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.clone import clone
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.differentiation import pull_back
 from infuse.ops.core.gradient_building import GradientBuilder

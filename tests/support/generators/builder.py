@@ -17,7 +17,8 @@ from infuse.errors import InfuseError
 from infuse.immutable import replace
 from infuse.ir import dims
 from infuse.ir.expression import Call
-from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_node

@@ -27,7 +27,7 @@ from infuse.compression.pruning.widths import (
 )
 from infuse.compression.tuning import TuneOptions
 from infuse.ir.graph import Graph
-from infuse.options.compressing import BLOCKS, CHANNELS, HIDDEN, Prune
+from infuse.options.methods import BLOCKS, CHANNELS, HIDDEN, Prune
 from infuse.targets import Target
 
 TIMED_STEPS = 5

@@ -37,7 +37,7 @@ from infuse.compression.sensitivity import change, powers_of
 from infuse.compression.tuning import TuneOptions, losses_of
 from infuse.ir.graph import Graph, Value
 from infuse.options import CompileOptions
-from infuse.options.compressing import CHANNELS, HIDDEN
+from infuse.options.methods import CHANNELS, HIDDEN
 
 SEEN_RUNS = 64
 """Runs that tell what activations and slopes are, and how much candidates change."""

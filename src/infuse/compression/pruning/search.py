@@ -18,7 +18,7 @@ from infuse.compression.pruning.widths import macs_of
 from infuse.compression.report import BlockReport, LayerReport, PruningReport
 from infuse.compression.tuning import TuneOptions, TuningReport, tune
 from infuse.ir.graph import Graph
-from infuse.options.compressing import BLOCKS, CHANNELS, HIDDEN, Prune
+from infuse.options.methods import BLOCKS, CHANNELS, HIDDEN, Prune
 from infuse.profiling.progress import Progress
 
 TRIAL = 0.125

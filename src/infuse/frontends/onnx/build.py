@@ -51,7 +51,8 @@ from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import read_type, sizes_of, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
-from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.base import REGISTRY, Op

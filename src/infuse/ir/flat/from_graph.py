@@ -15,8 +15,9 @@ from infuse.ir.dims import Dim, Expr
 from infuse.ir.equality import raw_bytes
 from infuse.ir.flat import records as r
 from infuse.ir.flat.records import AttributeKind, TypeKind
-from infuse.ir.graph import Array, Graph, Node, Operator, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.nesting import room_for
+from infuse.ir.operator import Operator
 from infuse.ir.text import dim_text
 from infuse.ir.types import (
     HOLDERS,

@@ -18,8 +18,9 @@ from infuse.ir.dims import Dim
 from infuse.ir.flat import records as r
 from infuse.ir.flat.from_graph import FORMATS
 from infuse.ir.flat.records import AttributeKind, TypeKind
-from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.nesting import DEEPEST, room
+from infuse.ir.operator import Operator
 from infuse.ir.parser import parse_dim
 from infuse.ir.registry import make_operator
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type

@@ -12,7 +12,8 @@ from infuse import dtypes
 from infuse.catalog import Catalog, Key, calling_module
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.lowering.kernel_table import kernels_of
 from infuse.ops.core.building import GraphBuilder, sizes_of

@@ -14,7 +14,8 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Graph, Operator, Value, constant
+from infuse.ir.graph import Graph, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, UnknownRank, Value, constant
+from infuse.ir.graph import Graph, Node, UnknownRank, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.building import GraphBuilder, sizes_of

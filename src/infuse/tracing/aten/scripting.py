@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from infuse.ir.graph import Graph, Operator, Value, constant
+from infuse.ir.graph import Graph, Value, constant
+from infuse.ir.operator import Operator
 from infuse.tracing.aten.calls import TorchImporter
 from infuse.tracing.folding import computed
 

@@ -13,7 +13,8 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Graph, Node, Operator, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.operator import Operator
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, Shape
 from infuse.ops.core.building import GraphBuilder

@@ -320,7 +320,7 @@ def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
     s = ConvSizes(*sizes)
     fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
     rows = s.batch * s.out_height * s.out_width
-    if DotType.BF16 not in machine.tiled or rows <= FEW_ROWS[DotType.BF16]:
+    if not machine.has_bf16_tiles or rows <= FEW_ROWS[DotType.BF16]:
         return (fma, tiles, numbers * s.groups, *rest)
     own, depth, in_place = s.out_channels // s.groups, s.channels // s.groups, _in_place(s)
     segments = s.kernel_height * (1 if s.groups == 1 else s.kernel_width)

@@ -20,7 +20,6 @@ from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import (
     AS_LINES,
     MODES,
@@ -290,7 +289,7 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     tensor = low.storage.tensor(x)
     planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
     precision = low.precision if is_constant else "fp32"
-    tiled = DotType.BF16 in low.machine.tiled
+    tiled = low.machine.has_bf16_tiles
     names = forms(sizes, planes=planes, precision=precision, tiled=tiled)
     if is_constant:
         names += tile_forms(sizes, low.precision, tiled)

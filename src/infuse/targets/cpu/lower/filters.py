@@ -11,7 +11,6 @@ from infuse.lowering.fp16_weights import usual_type, weight_type
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, natural
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import (
     merge_groups,
     pack_conv,
@@ -75,7 +74,7 @@ def packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:
     """The filters as kernels/conv_bf16.hpp reads them."""
     w, lanes = operand(node, 1), low.lanes
     assert w.const is not None
-    tiled = DotType.BF16 in low.machine.tiled
+    tiled = low.machine.has_bf16_tiles
     how = ("conv_bf16", groups, whole, lanes, tiled)
     return low.program.packed(
         w.const,
@@ -92,7 +91,7 @@ def _pair_count(low: Lowering, node: Node, groups: int, whole: bool) -> int:
     assert filters is not None
     out, depth, height, width = planar(filters).shape
     segments, size = (height, depth * width) if whole else (height * width, depth)
-    tiled = DotType.BF16 in low.machine.tiled
+    tiled = low.machine.has_bf16_tiles
     pairs = panel_words(segments * segment_pairs(size, whole, tiled), tiled)
     return groups * _columns(low, out // groups) * pairs * 2
 

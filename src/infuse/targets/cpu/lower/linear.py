@@ -15,7 +15,6 @@ from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets import DotType
 from infuse.targets.cpu.families.gemm import (
     SUFFIXES,
     GemmSizes,
@@ -163,7 +162,7 @@ def packed_weights(low: Lowering, b: Value, transposed: bool, form: str) -> Tens
             dtypes.bfloat16,
         )
     if form == "bf16":
-        tiled = DotType.BF16 in low.machine.tiled
+        tiled = low.machine.has_bf16_tiles
         return low.program.packed(
             b.const,
             ("gemm_bf16", transposed, lanes, tiled),
@@ -243,7 +242,7 @@ def _computed_form(low: Lowering, sizes: MatmulSizes) -> str:
     """What a product of computed operands makes of them, as `product_form`: only tile registers
     gain by rounding both.
     """
-    if low.precision not in ("bf16", "bf16x2") or DotType.BF16 not in low.machine.tiled:
+    if low.precision not in ("bf16", "bf16x2") or not low.machine.has_bf16_tiles:
         return "fp32"
     return low.choose("matmul", sizes[:4], "fp32", low.precision)
 

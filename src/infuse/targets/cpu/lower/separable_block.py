@@ -18,7 +18,6 @@ from infuse.lowering.partition import CHEAP
 from infuse.lowering.producers import Producers
 from infuse.lowering.tensors import channels_last
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets import DotType
 from infuse.targets.cpu.families.depthwise import ChainSizes
 from infuse.targets.cpu.families.gemm import GemmSizes
 from infuse.targets.cpu.lower.convolution import (
@@ -197,7 +196,7 @@ def _product_form(low: Lowering, groups: list[Group]) -> str:
     forms = {product_form(low, _point_sizes(node)) for node in points}
     if len(forms) == 1:
         return forms.pop()
-    return "fp32" if DotType.BF16 in low.machine.tiled else low.precision
+    return "fp32" if low.machine.has_bf16_tiles else low.precision
 
 
 def _no_filters(form: str) -> str:

@@ -11,7 +11,6 @@ from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import ConvSizes
 from infuse.targets.cpu.families.gemm import SUFFIXES
 from infuse.targets.cpu.families.winograd import (
@@ -72,7 +71,7 @@ def _count(low: Lowering, node: Node, pair: tuple[Line, Line], pairs: bool) -> i
     filters = operand(node, 1).const
     assert filters is not None
     out, channels = map(int, filters.shape[:2])
-    panel, tiled = 2 * low.lanes, pairs and DotType.BF16 in low.machine.tiled
+    panel, tiled = 2 * low.lanes, pairs and low.machine.has_bf16_tiles
     return -(-out // panel) * panel * depths(*pair, channels, low.lanes, pairs, tiled)
 
 
@@ -83,7 +82,7 @@ def _packed(
     assert w.const is not None
     lanes, steps = low.lanes, (pair[0].step, pair[1].step)
     dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*pair))
-    tiled = pairs and DotType.BF16 in low.machine.tiled
+    tiled = pairs and low.machine.has_bf16_tiles
     return low.program.packed(
         w.const,
         ("winograd", tile, steps, lanes, dtype.name, tiled),

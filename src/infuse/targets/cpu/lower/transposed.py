@@ -32,7 +32,6 @@ from infuse.lowering.phases import (
 from infuse.lowering.program import Step
 from infuse.lowering.tensors import channels_last, natural
 from infuse.ops.convolution import ConvTranspose
-from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import ConvSizes, forms
 from infuse.targets.cpu.families.winograd import tile_forms
 from infuse.targets.cpu.lower.convolution import (
@@ -156,7 +155,7 @@ def _seconds(low: Lowering, node: Node, window: Sequence[Phase], pixels: int) ->
     image = [x.shape[0], *plane(x.shape), channels, *(p.count for p in axes), made]
     pads = (p.before for p in axes)
     sizes = ConvSizes._make([*image, *taps, 1, 1, *aparts, *pads, 1, channels])
-    tiled = DotType.BF16 in low.machine.tiled
+    tiled = low.machine.has_bf16_tiles
     names = forms(sizes, planes=False, precision="fp32") + tile_forms(sizes, low.precision, tiled)
     choice = low.chooser.of(low.precision).choose("conv", sizes, names)
     return choice.costs[choice.chosen]
