@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import GraphError
+from infuse.errors import GraphError, UnknownRank
 from infuse.ir.expression import Expression
 from infuse.ir.html import network
 from infuse.ir.operator import SERIALS, Operator
@@ -20,10 +20,6 @@ from infuse.ir.ordering import topological_order
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
-
-
-class UnknownRank(GraphError):
-    """Somebody needs the shape of a value of which not even the rank is known."""
 
 
 class Use(NamedTuple):

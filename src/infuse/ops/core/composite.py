@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from infuse.errors import InfuseError, UnsupportedOperatorError
+from infuse.errors import InfuseError, UnknownRank, UnsupportedOperatorError
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, UnknownRank, Value, constant
+from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.operator import Operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, Op
