@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from infuse.build.library import JOINED
 from infuse.targets.cpu.emit.shared_files import APART
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +38,12 @@ for argument in "$@"; do
 done
 """
 HEADERS = """\
-[ -z "$source" ] || read -r first <"$source"
+first=
+case ${source##*/} in
+"") ;;
+@joined*) first='@apart' ;;
+*) { read -r first && case $first in //*) read -r first ;; esac; } <"$source" ;;
+esac
 if [ "$first" = '@apart' ] && [ -n "$kernels" ]; then
     key=$(echo @includes "@compiler$flags $kernels" | cksum)
     header="@folder/${key% *}.hpp"
@@ -84,6 +90,7 @@ def _script(name: str, compiler: str) -> str:
         "@apart": APART,
         "@compiler": compiler,
         "@folder": str(LIGHT),
+        "@joined": JOINED,
         "@includes": " ".join(f"'#include \"{header}\"'" for header in COMMON),
     }
     for word, value in words.items():

@@ -23,6 +23,8 @@ Join = Callable[[Sequence[str]], str]
 
 _MOST_TOGETHER: Final = 8
 """Sources that one compiler gets at once."""
+JOINED: Final = "with_"
+"""What the name of a source that is several begins with."""
 
 
 def library_name(prefix: str) -> str:
@@ -189,7 +191,7 @@ def _joined(batch: Sequence[Path], join: Join | None) -> str:
     first, *others = batch
     if not others or join is None:
         return str(first)
-    joined = first.with_name(f"with_{first.name}")
+    joined = first.with_name(f"{JOINED}{first.name}")
     joined.write_text(join([source.name for source in batch]), "utf-8")
     return str(joined)
 
