@@ -23,7 +23,7 @@ TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs quick test test-native test-full lint format wheel bench digest zoo digits tools clean
+.PHONY: help demo docs quick test test-short test-native test-full lint format wheel bench digest zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -34,7 +34,10 @@ demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no 
 quick: $(VENV)/.test  ## a minute's check of what differs from SINCE (a commit, by default HEAD)
 	$(BIN)/python -m tests.quick --since $(or $(SINCE),HEAD)
 
-test: $(VENV)/.test tools lint  ## lint, types and all tests but the full zoo and the full tables
+test: $(VENV)/.test tools  ## lint, types and all tests but the full zoo and the full tables
+	@$(MAKE) --no-print-directory -j 2 lint test-short
+
+test-short:
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
 
 test-native: $(VENV)/.test  ## tests of kernels and models; INFUSE_CPU=x86-64-v3, CXX=… and INFUSE_WITHOUT=re2 hide what there is

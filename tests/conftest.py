@@ -68,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
         put_light_compilers_first()
 
 
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One worker more than processors: tests of servers and of compilers wait in between."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    return cpu_limit() + 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Check every row mark, and keep only the rows asked for with --rows."""
     wanted = set(filter(None, (config.getoption("--rows") or "").split(",")))

@@ -90,10 +90,6 @@ class GraphError(InfuseError):
     code = "INF-201"
 
 
-class UnknownRank(GraphError):
-    """The shape of a value is needed of which not even the rank is known."""
-
-
 class ShapeError(InfuseError):
     """Shapes do not fit together, or a shape is not one that the operator accepts."""
 

@@ -18,10 +18,10 @@ import pytest
 
 from infuse import dtypes, ops
 from infuse.build.staged import lower_graph
-from infuse.errors import InfuseError, UnknownRank, UnsupportedOperatorError
+from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ir.types import TensorType, tensor
+from infuse.ir.types import TensorType, UnknownRank, tensor
 from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.testing.samples import rows

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import GraphError, UnknownRank
+from infuse.errors import GraphError
 from infuse.ir.expression import Expression
 from infuse.ir.html import network
 from infuse.ir.operator import SERIALS, Operator
 from infuse.ir.ordering import topological_order
-from infuse.ir.types import Shape, TensorType, Type
+from infuse.ir.types import Shape, TensorType, Type, UnknownRank
 
 Array = npt.NDArray[Any]
 

@@ -8,11 +8,16 @@ from enum import Enum
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.errors import GraphError
 from infuse.ir import dims
 from infuse.ir.dim_text import parse as parse_dim
 from infuse.ir.dims import Dim
 
 Shape = tuple[Dim, ...]
+
+
+class UnknownRank(GraphError):
+    """The shape of a value is needed of which not even the rank is known."""
 
 
 class DataFormat(str, Enum):

@@ -11,10 +11,11 @@ from functools import lru_cache
 import numpy as np
 
 from infuse.budgets import check_time
-from infuse.errors import InfuseError, RuleError, UnknownRank
+from infuse.errors import InfuseError, RuleError
 from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, Use, Value
+from infuse.ir.types import UnknownRank
 from infuse.rewrite.glance import NARROW, key_of, may_match
 from infuse.rewrite.matcher import Match, matches
 from infuse.rewrite.node_ref import label, node_ref

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from infuse.errors import InfuseError, UnknownRank, UnsupportedOperatorError
+from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.operator import Operator
-from infuse.ir.types import UNKNOWN, TensorType, Type
+from infuse.ir.types import UNKNOWN, TensorType, Type, UnknownRank
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.building import GraphBuilder, sizes_of
 from infuse.ops.core.differentiation import through
