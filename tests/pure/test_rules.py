@@ -32,6 +32,7 @@ from tests.pure import (
     refused_quantized,
 )
 from tests.pure.refused_operands import OPERANDS
+from tests.pure.rule_graphs import cases_of
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.
@@ -66,7 +67,7 @@ def test_a_rule_fires_on_every_spelling_and_keeps_the_meaning(rule: Rule) -> Non
     """Same results, names and types; operands swapped; interior values read elsewhere; in branches,
     loops and files; with other types, sizes, axes, attributes and constants, and symbolic sizes.
     """
-    evidence = generated.check_rule(rule, least=FEW)
+    evidence = generated.check_cases(cases_of(rule), np.random.default_rng(1), least=FEW)
     assert len(evidence.cases) >= len(rule.patterns)
     assert evidence.fired > 0
 
@@ -93,12 +94,12 @@ SPOILT = {
 
 
 @by_rule(lambda rule: rule.name not in SPOILT)
-def test_no_other_rule_comes_in_the_way(rule: Rule, rng: np.random.Generator) -> None:
+def test_no_other_rule_comes_in_the_way(rule: Rule) -> None:
     """The whole pipeline leaves no more of a rule's pattern than the rule alone."""
     options = Selection(
         rule.level, runtime=rule.runtime, enable=frozenset([rule.name] if rule.opt_in else [])
     )
-    for case in rule_cases.cases(rule, rng):
+    for case in cases_of(rule):
         alone, whole = clone(case.graph), clone(case.graph)
         Driver([rule]).run(alone)
         report = optimize_in_place(whole, options)

@@ -77,9 +77,19 @@ def check_rule(
     each of its cases.
     """
     rng = np.random.default_rng(seed)
-    evidence = Evidence(cases(rule, rng))
-    each = max(least, variants // len(evidence.cases))
-    for case in evidence.cases:
+    return check_cases(cases(rule, rng), rng, variants, least)
+
+
+def check_cases(
+    several: Sequence[Case],
+    rng: np.random.Generator,
+    variants: int = VARIANTS,
+    least: int = LEAST_VARIANTS,
+) -> Evidence:
+    """`check_rule` on cases of one rule, which stay as they are."""
+    evidence = Evidence([*several])
+    each = max(least, variants // len(several))
+    for case in several:
         check_meaning(case)
         check_swapped(case)
         check_readers(case)

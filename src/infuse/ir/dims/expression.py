@@ -219,6 +219,17 @@ def _polynomial_product(a: Expr, b: Expr) -> Dim:
     return _make(terms)
 
 
+def product_of_terms(factors: Iterable[Expr]) -> Dim:
+    """The product of factors of one term each, in time linear in their number."""
+    number, powers = 1, dict[Atom, int]()
+    for factor in factors:
+        ((monomial, coefficient),) = factor.terms.items()
+        number *= coefficient
+        for atom, power in monomial:
+            powers[atom] = powers.get(atom, 0) + power
+    return _make({tuple(sorted(powers.items(), key=_order)): number})
+
+
 _NAMES: set[str] = set()
 
 

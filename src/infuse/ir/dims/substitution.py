@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 
 from infuse.errors import ShapeError
-from infuse.ir.dims.expression import Atom, Dim, Expr, floordiv, mod, symbol, symbols
+from infuse.ir.dims.expression import (
+    Atom,
+    Dim,
+    Expr,
+    floordiv,
+    mod,
+    product_of_terms,
+    symbol,
+    symbols,
+)
 from infuse.ir.dims.order import broadcast, maximum, minimum
 
 
@@ -100,7 +109,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of dimensions, 1 for none."""
     number = 1
-    rest: list[Dim] = []
+    rest: list[Expr] = []
     for dim in dims:
         if isinstance(dim, Expr):
             rest.append(dim)
@@ -110,5 +119,8 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 @lru_cache(maxsize=1 << 14)
-def _product(number: int, factors: tuple[Dim, ...]) -> Dim:
-    return number * reduce(operator.mul, factors)
+def _product(number: int, factors: tuple[Expr, ...]) -> Dim:
+    sums = [factor for factor in factors if len(factor.terms) > 1]
+    return number * reduce(
+        operator.mul, sums, product_of_terms(f for f in factors if len(f.terms) == 1)
+    )
