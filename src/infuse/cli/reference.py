@@ -108,7 +108,8 @@ def _parameters(signature: inspect.Signature) -> Iterator[str]:
             starred = True
             yield "*"
         starred = starred or each.kind is each.VAR_POSITIONAL
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        many = each.kind is each.VAR_POSITIONAL
+        stars = "*" if many else "**" if each.kind is each.VAR_KEYWORD else ""
         type = "" if each.annotation is each.empty else f": {_plain(each.annotation)}"
         default = "" if each.default is each.empty else f" = {_shown(each.default)}"
         yield f"{stars}{each.name}{type}{default}"
