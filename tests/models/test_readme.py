@@ -2,6 +2,7 @@
 order of the page, and what they name exists.
 """
 
+import json
 import re
 import shlex
 import subprocess
@@ -113,6 +114,17 @@ def test_the_measurements_exist() -> None:
     assert "benchmarks.zoo" in named
     for module in named:
         assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
+
+
+def test_the_memory_of_the_readme_is_measured_with_the_threads_that_it_names() -> None:
+    (row,) = (line for line in README.splitlines() if "of its memory" in line)
+    least, most = re.findall(r"(\d\.\d+)–(\d\.\d+) of its memory", row)[0]
+    assert "one thread" in row
+    results = ROOT / "benchmarks" / "results" / "memory-1-thread-amd-epyc-zen-4-2-cores.json"
+    measured = json.loads(results.read_text(encoding="utf-8"))
+    ratios = [each["ratio"] for each in measured["rows"]]
+    assert (measured["threads"], len(ratios)) == (1, 18)
+    assert (f"{min(ratios):.2f}", f"{max(ratios):.2f}") == (least, most)
 
 
 def test_links_lead_somewhere() -> None:
