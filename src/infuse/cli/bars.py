@@ -9,7 +9,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from infuse.profiling.progress import PHASE
+PHASE = "phase: "
+"""As in `infuse.profiling.progress`, whose room is not imported for every command."""
 
 SECONDS_BETWEEN = 30.0
 """Between two lines of one phase."""
