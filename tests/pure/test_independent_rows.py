@@ -43,6 +43,9 @@ WITHOUT_ROWS = {
         "ConcatFromSequence",
         "CountTerms",
         "FindTerms",
+        "JoinRuns",
+        "JoinText",
+        "SplitText",
         "Detokenize",
         "DictVectorizer",
         "ImageDecoder",
@@ -51,6 +54,7 @@ WITHOUT_ROWS = {
     *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "SequenceAt"),
     *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
     *("SplitToSequence", "StringConcat", "CategoryMapper", "HashText", "MissingText", "ZipMap"),
+    *("ChangeText", "FormatNumber", "ReplaceText", "SubText", "TextBucket", "TextLength"),
     # training
     *("Adagrad", "Adam", "Gradient", "Momentum"),
     # not looked at, or samples of one row or of given numbers
