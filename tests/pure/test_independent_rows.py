@@ -54,7 +54,7 @@ WITHOUT_ROWS = {
     *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "SequenceAt"),
     *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
     *("SplitToSequence", "StringConcat", "CategoryMapper", "HashText", "MissingText", "ZipMap"),
-    *("ChangeText", "FormatNumber", "ReplaceText", "SubText", "TextBucket", "TextLength"),
+    *("ChangeText", "ReplaceText", "SubText", "TextBucket", "TextLength"),
     # training
     *("Adagrad", "Adam", "Gradient", "Momentum"),
     # not looked at, or samples of one row or of given numbers

@@ -74,8 +74,9 @@ def call(method: str, model: Any, x: Tensor) -> Tensor:
         library = type(model).__module__.partition(".")[0]
         raise UnsupportedOperatorError(
             f"{library}'s {name}.{method} is not supported",
-            hint="of a Pipeline load the steps before it or behind it, `infuse.load(pipeline[:i])`, and "
-            "run this one with its library; or report the estimator",
+            hint="of a Pipeline load the steps before it or behind it, "
+            "`infuse.load(pipeline[:i])`, and run this one with its library; or report the "
+            "estimator",
         )
 
 

@@ -156,7 +156,6 @@ class LabelEncoder(MlOp):
 
     @cached_property
     def _mapping(self) -> tuple[dict[Any, Any], Any, Any]:
-        """The values by keys, the default, and the type of them."""
         keys, values = self.pairs()
         mapping = dict(zip(map(_key, keys.tolist()), values.tolist()))
         return mapping, self.default(values).item(), values.dtype
