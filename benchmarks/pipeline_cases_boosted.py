@@ -122,7 +122,10 @@ def catboost_behind_imputers() -> Any:
     from catboost import CatBoostClassifier
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(titanic_columns(), CatBoostClassifier(iterations=50, verbose=False))
+    return make_pipeline(
+        titanic_columns(),
+        CatBoostClassifier(iterations=50, verbose=False, allow_writing_files=False),
+    )
 
 
 def _filled() -> data.Data:
@@ -141,7 +144,9 @@ def catboost_with_categories() -> Any:
     """CatBoost, Titanic tutorial."""
     from catboost import CatBoostClassifier
 
-    return CatBoostClassifier(iterations=60, verbose=False, random_seed=42)
+    return CatBoostClassifier(
+        iterations=60, verbose=False, allow_writing_files=False, random_seed=42
+    )
 
 
 @case(_filled)
@@ -149,7 +154,10 @@ def catboost_with_categories_by_name() -> Any:
     from catboost import CatBoostClassifier
 
     return CatBoostClassifier(
-        iterations=40, verbose=False, cat_features=["sex", "embarked", "pclass", "parch"]
+        iterations=40,
+        verbose=False,
+        allow_writing_files=False,
+        cat_features=["sex", "embarked", "pclass", "parch"],
     )
 
 
@@ -157,7 +165,7 @@ def catboost_with_categories_by_name() -> Any:
 def catboost_regression() -> Any:
     from catboost import CatBoostRegressor
 
-    return CatBoostRegressor(iterations=100, depth=4, verbose=False)
+    return CatBoostRegressor(iterations=100, depth=4, verbose=False, allow_writing_files=False)
 
 
 def _of_reviews() -> data.Data:
@@ -175,4 +183,4 @@ def catboost_with_texts() -> Any:
     """CatBoost, Text features."""
     from catboost import CatBoostClassifier
 
-    return CatBoostClassifier(iterations=30, verbose=False)
+    return CatBoostClassifier(iterations=30, verbose=False, allow_writing_files=False)
