@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import mmap
 import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,40 @@ def assert_close(
 
 
 Doubles = NDArray[np.float64]
+_MOST_REMEMBERED = 1 << 27
+"""Bytes of results at most."""
+
+
+def remembered(
+    compute: Callable[..., tuple[Doubles, ...]],
+) -> Callable[..., tuple[Doubles, ...]]:
+    """A function of arrays and names that computes once for the same ones: what tests of several
+    targets and numbers of threads expect. Nobody writes into the results.
+    """
+    results: dict[bytes, tuple[Doubles, ...]] = {}
+    used = 0
+
+    @wraps(compute)
+    def result(*arguments: NDArray[Any] | str) -> tuple[Doubles, ...]:
+        nonlocal used
+        digest = hashlib.blake2b()
+        for each in arguments:
+            is_text = isinstance(each, str)
+            digest.update(repr(each if is_text else (each.shape, each.dtype.str)).encode())
+            digest.update(b"" if is_text else np.ascontiguousarray(each))
+        key = digest.digest()
+        if key not in results:
+            computed = compute(*arguments)
+            for array in computed:
+                array.flags.writeable = False
+            used += sum(array.nbytes for array in computed)
+            if used > _MOST_REMEMBERED:
+                results.clear()
+                used = 0
+            results[key] = computed
+        return results[key]
+
+    return result
 
 
 def rounded(x: NDArray[Any]) -> Doubles:

@@ -23,6 +23,7 @@ from tests.native.kernel_tools import (
     fenced,
     longs,
     pointer,
+    remembered,
     targets,
 )
 
@@ -45,9 +46,14 @@ def numbers(rng: Rng, *shape: int) -> Floats:
 
 def check(out: Floats, a: Doubles, b: Doubles, bias: Floats) -> None:
     """out = max(a b + bias, LOW)"""
-    assert_close(
-        out, np.maximum(a @ b + bias, LOW), np.abs(a) @ np.abs(b) + np.abs(bias), a.shape[-1]
-    )
+    expected, magnitude = products(a, b)
+    assert_close(out, np.maximum(expected + bias, LOW), magnitude + np.abs(bias), a.shape[-1])
+
+
+@remembered
+def products(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """a b, and the sums of the absolute values of its terms."""
+    return a @ b, np.abs(a) @ np.abs(b)
 
 
 # ---- gemm
@@ -248,6 +254,18 @@ def windows(
     return result
 
 
+@remembered
+def convolved(view: Doubles, grouped: Doubles) -> tuple[Doubles, Doubles]:
+    """Windows [n, y, x, g, c, i, j] times filters [g, o, c, i, j], and the sums of the absolute
+    values of the terms.
+    """
+    subscripts = "nyxgcij,gocij->nyxgo"
+    return (
+        np.einsum(subscripts, view, grouped, optimize=True),
+        np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True),
+    )
+
+
 def check_conv(
     library: ctypes.CDLL,
     rng: Rng,
@@ -276,13 +294,9 @@ def check_conv(
     grouped = weights.astype(np.float64).reshape(
         groups, out_channels // groups, c // groups, *kernel
     )
-    subscripts = "nyxgcij,gocij->nyxgo"
-    expected = (
-        np.einsum(subscripts, view, grouped, optimize=True).reshape(n, oh, ow, out_channels) + bias
-    )
-    magnitude = np.einsum(subscripts, np.abs(view), np.abs(grouped), optimize=True).reshape(
-        expected.shape
-    )
+    sums, terms = convolved(view, grouped)
+    expected = sums.reshape(n, oh, ow, out_channels) + bias
+    magnitude = terms.reshape(expected.shape)
     out, packed = (
         empty(n, oh, ow, out_channels),
         fenced(pack_conv(weights, groups, library.lanes(), kind)),
