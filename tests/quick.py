@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from infuse.runtime.cpus import cpu_limit
 from tests.import_graph import ROOT, SOURCES, module_of, nearest
 
 SECONDS = 45.0
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     passed &= _run(f"operators ({group})", *pytest_, "-p", "no:xdist", f"{table}[{group}]")
     files = tests_of(changed)
     if files:
-        how = ("-p", "tests.quick", "-n", "auto", "-r", "fE")
+        how = ("-p", "tests.quick", "-n", str(cpu_limit()), "-r", "fE")
         passed &= _run(
             f"{len(files)} files of tests", *pytest_, *how, *map(str, files), **{UNTIL: str(until)}
         )

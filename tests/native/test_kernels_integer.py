@@ -67,9 +67,10 @@ def check(
         pointer(zero) if zeros else None,
         *map(pointer, (packed, sums, out)),
     )
-    left = as_strided(a, (m, k), (row, 1)).astype(np.int64)
-    shift = zero.astype(np.int64)[:, None] if zeros else 0
-    np.testing.assert_array_equal(out, (left - shift) @ b.astype(np.int64))
+    left = as_strided(a, (m, k), (row, 1)).astype(np.float64)
+    shift = zero.astype(np.float64)[:, None] if zeros else 0.0
+    exact = (left - shift) @ b.astype(np.float64)  # below 2⁵³
+    np.testing.assert_array_equal(out, exact)
 
 
 def test_tiles_are_used_where_the_processor_has_them(library: ctypes.CDLL, tiled: bool) -> None:

@@ -154,9 +154,10 @@ def check_integers(
         pointer(zero) if zeros else None,
         *map(pointer, (*held, sums, out)),
     )
-    left = as_strided(a, (m, k), (row, 1)).astype(np.int64)
-    shift = zero.astype(np.int64)[:, None] if zeros else 0
-    np.testing.assert_array_equal(out, (left - shift) @ b.astype(np.int64))
+    left = as_strided(a, (m, k), (row, 1)).astype(np.float64)
+    shift = zero.astype(np.float64)[:, None] if zeros else 0.0
+    exact = (left - shift) @ b.astype(np.float64)  # below 2⁵³
+    np.testing.assert_array_equal(out, exact)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
