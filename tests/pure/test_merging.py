@@ -177,6 +177,21 @@ PAIRS = {
 
 
 @pytest.mark.row("G26")
+def test_a_chain_of_large_constants_is_not_merged_step_by_step() -> None:
+    """b + c cancel nothing, and their sum cancels but half of itself with d."""
+    big = 2.0**24
+    chain = (("p", "x", -big), ("q", "p", big), ("r", "q", big), ("s", "r", -big))
+    steps = [f"%{name} = Add(%{of}, float32[]{{{number!r}}})" for name, of, number in chain]
+    graph = parse('graph "g" (%x: float32[4]) {\n' + "\n".join(steps) + "\n return s = %s\n}")
+    feeds = {"x": np.array([2.3, 0.1, -0.9, 2.97], np.float32)}
+    for level in ("basic", "extended", "all"):
+        whole = clone(graph)
+        optimize_in_place(whole, Selection(level))
+        assert not agree(graph, whole, feeds)
+        assert evaluate(whole, feeds)["s"].tolist() == [2, 0, 0, 4]
+
+
+@pytest.mark.row("G26")
 @pytest.mark.parametrize("whole", [False, True], ids=["number", "each"])
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("pair", PAIRS)

@@ -4,7 +4,8 @@ result would miss.
 `x + a + b` rounds at the size of `a` first. Where `b` takes `a` off again, the digits of x that are
 gone may be gone on purpose: `x + 1.5 · 2²³ - 1.5 · 2²³` rounds to integers, `(1 + x) - 1` tells
 what rounding left of x. Products that leave the range of the type on the way are alike. So
-constants that cancel each other stay apart. Single elements among many do that by accident, and
+constants that cancel each other stay apart, large ones already where their sum is half of one of
+them: it rounds finer, and one may be the sum of several. Single elements among many do that by accident, and
 nobody notices where they are not much larger than what they are added to.
 """
 
@@ -67,7 +68,8 @@ def require_sum(first: Array, second: Array, dtype: DType, beside: float = 1.0) 
     everywhere = True
     for one, two in _blocks(*np.broadcast_arrays(first, second)):
         apart, largest = _apart(one, two, dtype)
-        noticed = is_large and bool((apart & (largest > limit)).any())
+        finer = apart | (np.abs(one + two) * 2 <= largest)
+        noticed = is_large and bool((finer & (largest > limit)).any())
         require(not noticed, "the constants cancel each other: rounding may be meant")
         everywhere = everywhere and bool(apart.all())
         if not everywhere and not is_large:
