@@ -5,8 +5,8 @@ result would miss.
 gone may be gone on purpose: `x + 1.5 · 2²³ - 1.5 · 2²³` rounds to integers, `(1 + x) - 1` tells
 what rounding left of x. Products that leave the range of the type on the way are alike. So
 constants that cancel each other stay apart, large ones already where their sum is half of one of
-them: it rounds finer, and one may be the sum of several. Single elements among many do that by accident, and
-nobody notices where they are not much larger than what they are added to.
+them: it rounds finer, and one may be the sum of several. Single elements among many do that by
+accident, and nobody notices where they are not much larger than what they are added to.
 """
 
 from __future__ import annotations
