@@ -32,7 +32,7 @@ WITHOUT_GRADIENT = {
         ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct SequenceEmpty
         SequenceErase SequenceInsert SequenceMap SplitToSequence Unique""",
     "not yet": """
-        CausalConvWithState CumProd DFT DeformConv Det GridSample If LinearAttention Loop
+        CausalConvWithState CumProd DFT DeformConv Det GridSample LinearAttention Loop
         MaxRoiPool RoiAlign STFT Scan TensorScatter""",
 }
 

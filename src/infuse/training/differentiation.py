@@ -23,10 +23,17 @@ from infuse.training.unrolling import unroll
 class Differentiator(GradientBuilder):
     """Adds nodes whose sizes are computed from the inputs of the graph, where they are symbols."""
 
-    def __init__(self, graph: Graph, name: str = "gradient") -> None:
+    def __init__(
+        self, graph: Graph, name: str = "gradient", outermost: Graph | None = None
+    ) -> None:
         super().__init__(graph)
         self.name = name
+        self.outermost = outermost or graph
         self.made: list[Node] = []
+
+    def inside(self, body: Graph) -> Differentiator:
+        """A builder for a body; sizes are those of the inputs of the outermost graph."""
+        return Differentiator(body, self.name, self.outermost)
 
     def apply(self, op: Operator, inputs: Sequence[Value | None], count: int = 1) -> list[Value]:
         """The outputs of a new node with this operator."""
@@ -43,7 +50,7 @@ class Differentiator(GradientBuilder):
         """
         if all(isinstance(value, int) for value in values):
             return constant(np.array(values, np.int64))
-        places = Places(v for v in self.graph.inputs if isinstance(v.type, TensorType))
+        places = Places(v for v in self.outermost.inputs if isinstance(v.type, TensorType))
         written = SizeWriter(places).list(list(values))
         if written is None:
             unknown = sorted({s for value in values for s in dims.symbols(value)})

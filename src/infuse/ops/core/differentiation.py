@@ -21,7 +21,8 @@ _Gradient = TypeVar("_Gradient", bound=Callable[..., Gradients])
 
 def gradient_of(*kinds: type[Op]) -> Callable[[_Gradient], _Gradient]:
     """Let a function be the method `gradient` of operators: it gets the operator, the builder, the
-    node and the gradients of its outputs.
+    node and the gradients of its outputs. Behind those of the inputs it may give those of
+    `captured_outside`.
     """
     module = calling_module()
 
@@ -56,10 +57,21 @@ def pull_back(
             grads = [_total(make, parts, value) for value in node.outputs]
             if all(g is None for g in grads):
                 continue
-            for value, gradient in zip(node.inputs, _gradients(make, node, grads)):
+            reads = [*node.inputs, *captured_outside(node)]
+            for value, gradient in zip(reads, _gradients(make, node, grads)):
                 if value is not None and gradient is not None and value in reached:
                     parts.setdefault(value, []).append(gradient)
         return [_total(make, parts, value) for value in values]
+
+
+def captured_outside(node: Node) -> list[Value]:
+    """The values from around a node that its bodies read, each once."""
+    if not node.subgraphs:
+        return []
+    inner = [graph for body in node.subgraphs.values() for graph in body.all_graphs()]
+    inside = {v for graph in inner for v in graph.inputs}
+    inside |= {v for graph in inner for each in graph.unordered_nodes for v in each.outputs}
+    return [v for v in dict.fromkeys(captured(node)) if v not in inside]
 
 
 def operand(node: Node, index: int = 0) -> Value:
@@ -126,7 +138,7 @@ def nodes_between(
     order: list[Node] = []
     dependent = set(values)
     for node in _above(results, frozenset(leaves)):
-        reads: list[Any] = [*node.operands(), *captured(node)]
+        reads: list[Any] = [*node.operands(), *captured_outside(node)]
         if has_trait(node, Trait.ZERO_GRADIENT) or dependent.isdisjoint(reads):
             continue
         outputs = [v for v in node.outputs if flows(v)]
@@ -153,7 +165,7 @@ def _above(results: Collection[Value], leaves: Collection[Value]) -> list[Node]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            reads = [*node.operands(), *captured(node)]
+            reads = [*node.operands(), *captured_outside(node)]
             stack += [(v.producer, False) for v in reads if v.producer and v not in leaves]
     return order
 

@@ -22,6 +22,10 @@ class GradientBuilder(GraphBuilder, ABC):
         super().__init__(graph)
         self._needed: Collection[Value] | None = None
 
+    def inside(self, body: Graph) -> GradientBuilder:
+        """A builder for the body of a node, in which values of the graph around it can be read."""
+        return type(self)(body)
+
     def needs(self, value: Value | None) -> bool:
         """Whether somebody asks for the gradient of an input."""
         return value is not None and (self._needed is None or value in self._needed)
