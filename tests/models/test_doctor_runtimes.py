@@ -602,9 +602,10 @@ def test_a_twin_without_the_fault_is_clean(sample: Sample, tmp_path: Path) -> No
 def test_the_runtime_really_differs(sample: Sample) -> None:
     fault = FAULTS[sample.fault]
     version = installed(fault.by)
-    if version is None or numbers(version) not in map(numbers, fault.versions):
-        pytest.skip(f"{fault.by} {version} is none of {', '.join(fault.versions)}")
-    assert not equal(RUNTIMES[fault.by](sample.model(), sample.feeds), sample.right)
+    if version is None or numbers(version) < numbers(fault.versions[0]):
+        pytest.skip(f"{fault.by} {version} is older than {fault.versions[0]}")
+    result = RUNTIMES[fault.by](sample.model(), sample.feeds)
+    assert not equal(result, sample.right), f"right in {fault.by} {version}: state that it is gone"
 
 
 @pytest.mark.parametrize("sample", RUN, ids=[sample.fault for sample in RUN])
