@@ -11,6 +11,7 @@ import pytest
 
 from infuse import errors
 from infuse.errors import InfuseError
+from tests import chinese
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ERRORS = [
@@ -52,12 +53,36 @@ def test_no_page_is_of_an_error_that_is_gone() -> None:
     assert {path.stem for path in (DOCS / "errors").glob("INF-*.md")} == codes
 
 
-def test_guides_are_there_in_chinese() -> None:
-    guides = {"install", "first_steps", "optimize", "compile", "python", "c", "serving", "rollout"}
-    guides |= {"view", "doctor", "container"}
-    pages = {path.stem for path in (DOCS / "zh").glob("*.md")}
-    assert pages == guides | {"extending", "index"}
-    for name in pages:
-        page = (DOCS / "zh" / f"{name}.md").read_text(encoding="utf-8")
-        assert re.search(r"[\u4e00-\u9fff]", page)
-        assert name == "index" or (DOCS / f"{name}.md").exists()
+def test_every_guide_is_there_in_chinese() -> None:
+    assert set(chinese.pages()) == chinese.guides()
+
+
+@pytest.mark.parametrize("name", chinese.pages())
+def test_chinese_pages_are_as_new_as_the_english_ones(name: str) -> None:
+    page = (DOCS / "zh" / f"{name}.md").read_text(encoding="utf-8")
+    assert re.search(r"[\u4e00-\u9fff]", page)
+    assert chinese.is_current(name), (
+        f"docs/{name}.md has changed: bring docs/zh/{name}.md up to date, "
+        f"then run: python -m tests.chinese docs/zh/{name}.md"
+    )
+
+
+def test_a_changed_english_page_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chinese, "DOCS", tmp_path)
+    monkeypatch.setattr(chinese, "CHINESE", tmp_path / "zh")
+    (tmp_path / "zh" / "errors").mkdir(parents=True)
+    (tmp_path / "errors").mkdir()
+    english, page = tmp_path / "errors" / "index.md", tmp_path / "zh" / "errors" / "index.md"
+    english.write_text("# Errors\n", encoding="utf-8")
+    page.write_text("# 错误\n", encoding="utf-8")
+    assert not chinese.is_current("errors/index")
+    for text in ("# Errors\n", "# All errors\n"):
+        english.write_text(text, encoding="utf-8")
+        chinese.main([str(page)])
+        assert chinese.is_current("errors/index")
+        assert page.read_text(encoding="utf-8").splitlines()[1:] == ["# 错误"]
+        english.write_text(text + "more\n", encoding="utf-8")
+        assert not chinese.is_current("errors/index")
+    assert "../../errors/index.md" in page.read_text(encoding="utf-8")
