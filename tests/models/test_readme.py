@@ -54,13 +54,17 @@ def test_the_examples_run(
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
 
 
-FRONTENDS = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+FRONTENDS = [
+    (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for page in ("frontends.md", "zh/frontends.md")
+]
+EXAMPLES = [code for page in FRONTENDS for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's older exporters, of themselves
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", FRONTENDS, re.DOTALL))
+@pytest.mark.parametrize("code", dict.fromkeys(EXAMPLES))  # what both pages have runs once
 def test_the_examples_of_frontends_run(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
