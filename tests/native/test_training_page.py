@@ -1,4 +1,4 @@
-"""What docs/training.md shows works."""
+"""What docs/training.md and its Chinese page show works."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 
 from infuse.ops.core.evaluate import evaluate
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.row("Z5")
-def test_the_examples_run_and_learn() -> None:
-    blocks = re.findall(r"^( *)```python\n(.*?)^ *```$", PAGE.read_text("utf-8"), re.S | re.M)
+@pytest.mark.parametrize("page", ["training.md", "zh/training.md"])
+def test_the_examples_run_and_learn(page: str) -> None:
+    text = (DOCS / page).read_text("utf-8")
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```$", text, re.S | re.M)
     assert len(blocks) == 3
     names: dict[str, Any] = {}
     for _, code in blocks:
