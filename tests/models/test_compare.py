@@ -392,10 +392,12 @@ def test_bad_files_are_refused(cli: Cli, examples: tuple[Path, Path], tmp_path: 
     assert not list(tmp_path.glob("*.html"))
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "inspect_and_compare.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.parametrize("page", ["inspect_and_compare.md", "zh/inspect_and_compare.md"])
 def test_the_examples_of_the_page_run(
+    page: str,
     coarse: Path,
     examples: tuple[Path, Path],
     tmp_path: Path,
@@ -407,7 +409,7 @@ def test_the_examples_of_the_page_run(
     for name, source in copies.items():
         shutil.copy(source, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text(encoding="utf-8")
+    text = (DOCS / page).read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(code, names)

@@ -1,4 +1,4 @@
-"""The examples of docs/processing.md run as they stand, on a small network and a photo."""
+"""The examples of docs/processing.md, and of its Chinese page, run as they stand, on a small network and a photo."""
 
 import json
 import re
@@ -20,7 +20,9 @@ from infuse.ops.core.evaluate import evaluate
 pytestmark = pytest.mark.row("C10")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "processing.md").read_text(encoding="utf-8")
+CHINESE = (Path(__file__).parents[2] / "docs" / "zh" / "processing.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CHINESE_EXAMPLES = re.findall(r"```python\n(.*?)```", CHINESE, re.DOTALL)
 BLOCKS = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE, re.MULTILINE)
 
 
@@ -82,7 +84,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
     return run
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@pytest.mark.parametrize("code", dict.fromkeys([*EXAMPLES, *CHINESE_EXAMPLES]))
 def test_the_examples_run(code: str, run: Callable[[str], dict[str, Any]]) -> None:
     assert {"graph", "model", "results"} & run(code).keys()
 
@@ -113,4 +115,6 @@ def test_a_file_becomes_boxes(run: Callable[[str], dict[str, Any]]) -> None:
 def test_the_page_names_what_there_is() -> None:
     listed = {name for row in BLOCKS for name in re.findall(r"`(\w+)`", row)}
     assert not listed - {*p.__all__}
-    assert not [name for name in p.__all__ if not re.search(rf"`{name}\b", PAGE)]
+    for page in (PAGE, CHINESE):
+        assert not [name for name in p.__all__ if not re.search(rf"`{name}\b", page)]
+    assert len(CHINESE_EXAMPLES) == len(EXAMPLES)
