@@ -1,4 +1,4 @@
-"""The examples of docs/processing.md, and of its Chinese page, run as they stand, on a small network and a photo."""
+"""The examples of docs/processing.md and its Chinese page run, on a small network and a photo."""
 
 import json
 import re
