@@ -26,7 +26,7 @@ SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python", "view", "doctor"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
-    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending", "zh/view"),
+    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/view"),
     *("zh/install", "zh/doctor", "zh/migration/onnxruntime", "zh/migration/onnxsim"),
     *("zh/migration/openvino", "zh/migration/triton"),
 ]
@@ -100,6 +100,17 @@ def test_guides_run(
             answer = cli(*command)
             assert answer.status == 0, (command, answer.err)
             assert answer.out
+
+
+@pytest.mark.parametrize("page", ["extending.md", "zh/extending.md"])
+def test_the_examples_of_extending_run(page: str) -> None:
+    """In a process of their own, as they register an operator."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = [code for language, code in BLOCK.findall(text) if language == "python"]
+    package = ROOT / "tests" / "packages" / "infuse-pairs" / "src"
+    assert any("def test_sinh" in code for code in blocks)
+    program = "\n".join([f"import sys; sys.path.insert(0, {str(package)!r})", *blocks, "test_sinh()"])
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_command_page_has_an_example_of_every_verb() -> None:

@@ -182,8 +182,9 @@ def test_an_installed_package_adds_its_rules(tmp_path: Path) -> None:
     assert any(each["pass"] == "CountNodes" for each in found["passes"])
 
 
-def test_the_guide_shows_the_package_as_it_is() -> None:
-    guide = (PACKAGE.parents[2] / "docs" / "extending.md").read_text("utf-8")
+@pytest.mark.parametrize("page", ["extending.md", "zh/extending.md"])
+def test_the_guide_shows_the_package_as_it_is(page: str) -> None:
+    guide = (PACKAGE.parents[2] / "docs" / page).read_text("utf-8")
     shown = dict(re.findall(r"^```\w+\n# (tests/\S+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE))
     files = [PACKAGE / "pyproject.toml", PACKAGE / "src" / "infuse_pairs" / "__init__.py"]
     assert shown == {
