@@ -45,6 +45,21 @@ def is_current(name: str) -> bool:
     return (CHINESE / f"{name}.md").read_text(encoding="utf-8").startswith(stamp(name))
 
 
+def outline(text: str) -> tuple[list[str], list[list[str]]]:
+    """The levels of a page's headings, and its snippets line by line, without what is translated:
+    comments, documentation of functions, output.
+    """
+    fence = re.compile(r"^ *```(\w*|\{[^\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+    blocks = [
+        code for kind, code in fence.findall(text) if kind not in ("", "text") and kind[0] != "{"
+    ]
+    snippets = [
+        [re.sub(r"(^|\s)\s*#.*", "", line) for line in code.splitlines()] for code in blocks
+    ]
+    headings = re.findall(r"^(#+) ", fence.sub("", text), re.MULTILINE)
+    return headings, [[x for x in code if x and '"""' not in x] for code in snippets]
+
+
 def main(files: list[str]) -> None:
     """Stamp the pages at these paths, or all."""
     paths = [Path(file).resolve() for file in files] or [CHINESE / f"{n}.md" for n in pages()]

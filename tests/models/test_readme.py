@@ -58,7 +58,9 @@ FRONTENDS = [
     (ROOT / "docs" / page).read_text(encoding="utf-8")
     for page in ("frontends.md", "zh/frontends.md")
 ]
-EXAMPLES = [code for page in FRONTENDS for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
+EXAMPLES = [
+    code for page in FRONTENDS for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
@@ -109,7 +111,9 @@ def test_the_examples_of_extending_run(page: str) -> None:
     blocks = [code for language, code in BLOCK.findall(text) if language == "python"]
     package = ROOT / "tests" / "packages" / "infuse-pairs" / "src"
     assert any("def test_sinh" in code for code in blocks)
-    program = "\n".join([f"import sys; sys.path.insert(0, {str(package)!r})", *blocks, "test_sinh()"])
+    program = "\n".join(
+        [f"import sys; sys.path.insert(0, {str(package)!r})", *blocks, "test_sinh()"]
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
