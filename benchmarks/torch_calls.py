@@ -296,7 +296,8 @@ def checked(call: Call, symbolic: bool = False) -> str:
     """Why a call is not right; empty where it is."""
     try:
         graph, feeds = graph_of(call, symbolic)
-        return difference(call, evaluate(graph, feeds))
+        with np.errstate(invalid="ignore"):  # memory that is not set may hold signalling NaN
+            return difference(call, evaluate(graph, feeds))
     except InfuseError as error:
         kind = "refused: " if isinstance(error, UnsupportedOperatorError) else ""
         return f"{kind}{type(error).__name__}: {str(error).splitlines()[0][:200]}"

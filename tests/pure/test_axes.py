@@ -86,7 +86,7 @@ by_operator = pytest.mark.parametrize("op", CASES, ids=lambda op: f"{op.domain}:
 
 
 def same(result: Any, expected: Array) -> None:
-    result = np.asarray(result)
+    result, expected = np.asarray(result), np.asarray(expected)
     assert result.shape == expected.shape
     if result.dtype.kind in "OUSb":
         np.testing.assert_array_equal(result, expected)

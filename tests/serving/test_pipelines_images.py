@@ -333,6 +333,6 @@ def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(
         ConfigurationError,
-        match=r"'PIL.Image' is not installed.*pip install pillow.*infuse\[media\]",
+        match=r"'PIL.Image' is not installed.*pip install pillow",
     ):
         built()

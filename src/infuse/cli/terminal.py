@@ -95,11 +95,12 @@ def say_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False
 ) -> None:
     """A table; columns whose name begins with # hold numbers, which stand to the right. Where it is
-    wider than the terminal, the first column loses the middle of its texts.
+    wider than the terminal, the first column loses the middle of its texts; where that does not
+    do, numbers run over several lines as well.
     """
     lines = [[shown(str(cell)) for cell in row] for row in rows]
     screen = console()
-    _fit(columns, lines, screen.width)
+    fits = _fit(columns, lines, screen.width)
     table = Table(
         title=shown(title),
         title_justify="left",
@@ -109,7 +110,7 @@ def say_table(
     )
     for index, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if name.startswith("#") else "left"
-        is_whole = index == 0 or name.startswith("#")
+        is_whole = index == 0 or (fits and name.startswith("#"))
         table.add_column(
             shown(name.removeprefix("#")), justify=justify, overflow="fold", no_wrap=is_whole
         )
@@ -126,9 +127,9 @@ def width() -> int:
     return console().width
 
 
-def _fit(columns: Sequence[str], lines: Sequence[list[str]], most: int) -> None:
+def _fit(columns: Sequence[str], lines: Sequence[list[str]], most: int) -> bool:
     """Shorten the first texts of lines so that a table takes at most so many columns, or texts no
-    less than `LEAST_NAME`. Other texts run over several lines.
+    less than `LEAST_NAME`; whether it does then. Other texts run over several lines.
     """
     widths = [
         max(map(cell_len, (name.removeprefix("#"), *cells)))
@@ -142,6 +143,7 @@ def _fit(columns: Sequence[str], lines: Sequence[list[str]], most: int) -> None:
     if excess > 0:
         for line in lines:
             line[0] = shortened(line[0], max(LEAST_NAME, widths[0] - excess))
+    return excess <= max(0, widths[0] - LEAST_NAME)
 
 
 def shortened(text: str, most: int) -> str:

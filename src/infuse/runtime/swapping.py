@@ -185,7 +185,8 @@ class SwappingModel:
         return SwappingSession(self, threads)
 
     def _run(self, runner: Model | Runner, inputs: Mapping[str, Any] | Any) -> dict[str, Any]:
-        inputs = by_name(inputs, self.inputs)
+        if not isinstance(inputs, Mapping):
+            inputs = by_name(inputs, self.inputs)
         results = runner.run(inputs)
         if self._is_sampling:
             self._remember(inputs, [*results.values()])
