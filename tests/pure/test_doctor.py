@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import infuse
 from infuse import dtypes
-from infuse.doctor.examine import is_untested, numbers, table
+from infuse.doctor.examine import Diagnostic, numbers, table
 from infuse.doctor.page import page
 from infuse.doctor.recorded import NODE, STACK, Reference, recorded_call, source_line
 from infuse.errors import OptionError
@@ -113,9 +113,9 @@ def test_versions_are_compared_by_number() -> None:
     assert numbers("2.13.0+cpu") == (2, 13, 0)
     assert numbers("1.9") < numbers("1.10.1")
     fault = next(fault for fault in table() if fault.by == "torch.onnx")
-    assert is_untested(fault, "99.0")
-    assert not is_untested(fault, fault.versions[-1])
-    assert not is_untested(fault, None)
+    untested = {v: Diagnostic(fault, "n", "Log", version=v).untested for v in ("99.0", None)}
+    assert untested == {"99.0": True, None: False}
+    assert not Diagnostic(fault, "n", "Log", version=fault.versions[-1]).untested
 
 
 @pytest.fixture
@@ -156,6 +156,9 @@ def test_the_command_shows_faults_and_counts_notes(
         ("openvino", "even"),
     ]
     assert [each["node"] for each in facts["notes"]] == ["largest"]
+    assert facts["faults"][0]["untested"] is None
+    answer = cli("doctor", model, "--for", "onnxruntime==99.0")
+    assert "not tried with 99.0" in answer.out
 
 
 def test_a_clean_model_is_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from infuse.doctor.examine import Diagnostic, examine, installed, is_untested, runtimes_of
+from infuse.doctor.examine import Diagnostic, examine, runtimes_of
 from infuse.doctor.facts import FileFacts
 from infuse.doctor.graph_file import facts_of_graph
 from infuse.doctor.onnx_file import facts_of
@@ -19,6 +19,9 @@ from infuse.errors import InfuseError
 from infuse.frontends.formats import format_name, load
 from infuse.frontends.onnx import opened
 from infuse.ir.graph import Graph
+
+MEASURED: Final = 100
+"""Calls of which is measured how far the file is from them."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Diagnosis:
             "producer": self.producer,
             "producer_version": self.producer_version,
             "runtimes": list(self.runtimes),
-            "faults": [_plain(each, self.producer_version) for each in self.faults],
-            "notes": [_plain(each, self.producer_version) for each in self.notes],
+            "faults": [*map(_plain, self.faults)],
+            "notes": [*map(_plain, self.notes)],
         }
 
 
@@ -74,7 +77,7 @@ def diagnose(source: str | PathLike[str], names: Sequence[str] | None = None) ->
     graph = load(path)
     facts = _facts(path, graph)
     found = examine(facts, names)
-    texts = {each.text for each in found if each.repairable}
+    texts = [*dict.fromkeys(each.text for each in found if each.repairable)][:MEASURED]
     measured = _differences(graph, texts)
     return Diagnosis(
         str(path),
@@ -91,7 +94,7 @@ def _facts(path: Path, graph: Graph) -> FileFacts:
     return facts_of(opened(path), graph) if name == "ONNX" else facts_of_graph(graph, name)
 
 
-def _differences(graph: Graph, texts: set[str]) -> dict[str, float | None]:
+def _differences(graph: Graph, texts: Collection[str]) -> dict[str, float | None]:
     """How far calls are from what they mean, where that can be computed."""
     measured = {}
     for written in written_calls(graph) if texts else ():
@@ -103,14 +106,13 @@ def _differences(graph: Graph, texts: set[str]) -> dict[str, float | None]:
     return measured
 
 
-def _plain(each: Diagnostic, producer_version: str) -> dict[str, Any]:
+def _plain(each: Diagnostic) -> dict[str, Any]:
     fault = each.fault
-    version = producer_version if each.call and fault.by == "torch.onnx" else installed(fault.by)
     return {
         "fault": fault.name,
         "by": fault.by,
         "versions": list(fault.versions),
-        "untested": version if is_untested(fault, version) else None,
+        "untested": each.version if each.untested else None,
         "node": each.node,
         "operator": each.kind,
         "line": each.line,

@@ -37,8 +37,9 @@ _PACKAGES: Final[Mapping[str, str]] = {
 @dataclass(frozen=True)
 class Diagnostic:
     """A fault that one node of a file shows. `line` is file:line of the source that the exporter
-    recorded, `call` its operator. `difference`: how far the node's results were from the right ones
-    over the largest of these, where both were computed on random numbers.
+    recorded, `call` its operator; `version` is that of who errs, as far as it is known.
+    `difference`: how far the node's results were from the right ones over the largest of these,
+    where both were computed on random numbers.
     """
 
     fault: Fault
@@ -47,11 +48,17 @@ class Diagnostic:
     line: str = ""
     call: str = ""
     text: str = field(default="", repr=False)
+    version: str | None = None
     difference: float | None = None
 
     def __str__(self) -> str:
         where = f" ({self.line})" if self.line else ""
         return f"{self.node}{where}: {self.fault.wrong}, where {self.fault.right}"
+
+    @property
+    def untested(self) -> bool:
+        """Whether the version is newer than those in which the fault was seen."""
+        return bool(self.version) and numbers(self.version or "") > numbers(self.fault.versions[-1])
 
     @property
     def repairable(self) -> bool:
@@ -77,7 +84,7 @@ def examine(facts: FileFacts, names: Iterable[str] | None) -> list[Diagnostic]:
     if own is not None:
         versions[own] = facts.producer_version or None
     return [
-        _diagnostic(fault, node)
+        _diagnostic(fault, node, versions[fault.by])
         for fault in table()
         if fault.by in versions and not _is_gone(fault, versions[fault.by])
         for node in fault.detect(facts)
@@ -116,19 +123,14 @@ def _is_gone(fault: Fault, version: str | None) -> bool:
     return version is None or numbers(version) >= numbers(fault.gone)
 
 
-def is_untested(fault: Fault, version: str | None) -> bool:
-    """Whether a version is newer than those in which the fault was seen."""
-    return version is not None and numbers(version) > numbers(fault.versions[-1])
-
-
 def numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version, without what follows: 2.13.0+cpu is (2, 13, 0)."""
     match = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
-def _diagnostic(fault: Fault, node: FileNode) -> Diagnostic:
+def _diagnostic(fault: Fault, node: FileNode, version: str | None) -> Diagnostic:
     call = node.call
     if call is None:
-        return Diagnostic(fault, node.name, node.kind)
-    return Diagnostic(fault, node.name, node.kind, call.line, call.target, call.text)
+        return Diagnostic(fault, node.name, node.kind, version=version)
+    return Diagnostic(fault, node.name, node.kind, call.line, call.target, call.text, version)
