@@ -118,14 +118,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         progress=progress,
         data=data if request.examples.validation is None else request.examples.validation,
     ) as evaluation:
-        report = CompressionReport(
-            measured.name,
-            len(runs),
-            evaluation.reference,
-            evaluation.reference,
-            measured.higher_is_better,
-            "" if bound is None else str(bound),
-        )
+        report = _report(measured, len(runs), evaluation.reference, bound)
         report.notes += [*_data_notes(original, calibration), *notes]
         measurements = Measurements(
             source,
@@ -157,6 +150,20 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
     return result
+
+
+def _report(
+    measured: Metric, runs: int, reference: float, bound: Bound | None
+) -> CompressionReport:
+    """The report of a model that is not compressed yet."""
+    return CompressionReport(
+        measured.name,
+        runs,
+        reference,
+        reference,
+        measured.higher_is_better,
+        "" if bound is None else str(bound),
+    )
 
 
 def _planned(
