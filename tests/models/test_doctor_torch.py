@@ -291,6 +291,8 @@ def test_additions_that_are_left_out_are_seen_where_they_are_read(tmp_path: Path
     diagnosis = infuse.diagnose(path, [])
     assert {d.fault.name for d in diagnosis.faults} == {"torch-exporter-drops-small-additions"}
     assert [d.kind for d in diagnosis.faults] == ["Log", "Div"]
+    with pytest.warns(ExporterWarning, match="the addition is left out"):
+        infuse.load(path)
     last = line_of(Guarded)
     assert diagnosis.faults[1].line == last
     x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])

@@ -73,9 +73,10 @@ def table() -> Sequence[Fault]:
     return tuple(FAULTS)
 
 
-def examine(facts: FileFacts, names: Iterable[str] | None) -> list[Diagnostic]:
+def examine(facts: FileFacts, names: Iterable[str] | None, notes: bool = True) -> list[Diagnostic]:
     """What the file shows of its producer's faults and of those of these runtimes and tools (None:
-    those of its format), which may be of a version: `onnxruntime` or `onnxruntime==1.32.0`.
+    those of its format), which may be of a version: `onnxruntime` or `onnxruntime==1.32.0`; with
+    or without `notes`.
 
     OptionError for a name that the table does not have.
     """
@@ -86,7 +87,9 @@ def examine(facts: FileFacts, names: Iterable[str] | None) -> list[Diagnostic]:
     return [
         _diagnostic(fault, node, versions[fault.by])
         for fault in table()
-        if fault.by in versions and not _is_gone(fault, versions[fault.by])
+        if (notes or not fault.note)
+        and fault.by in versions
+        and not _is_gone(fault, versions[fault.by])
         for node in fault.detect(facts)
     ]
 

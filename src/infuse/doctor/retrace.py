@@ -14,8 +14,9 @@ import numpy as np
 import infuse.tracing.aten  # noqa: F401  registers the operators
 from infuse.doctor.recorded import NODE, RecordedCall, Reference, recorded_call
 from infuse.errors import UnsupportedOperatorError
-from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
+from infuse.ops.core.differentiation import captured_outside
 from infuse.tracing.aten.calls import Meta, TorchImporter
 
 _ORIGINAL: Final = "pkg.torch.onnx.original_node_name"
@@ -68,7 +69,7 @@ def _results(graph: Graph, nodes: Sequence[Node]) -> list[Value]:
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:
-    read = (v for node in nodes for v in (*node.inputs, *captured(node)) if v is not None)
+    read = (v for node in nodes for v in (*node.inputs, *captured_outside(node)) if v is not None)
     return list(dict.fromkeys(read))
 
 

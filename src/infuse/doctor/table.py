@@ -98,10 +98,3 @@ def nodes(*kinds: str, where: Condition = lambda node: True) -> Nodes:
 def calls(*targets: str, where: CallCondition = lambda node, kinds: True) -> Calls:
     """Calls of these operators (`aten.floor_divide`, with or without the overload)."""
     return Calls(targets, where)
-
-
-def targets_of(detector: Detector) -> set[str]:
-    """The operators whose calls a detector looks at."""
-    if isinstance(detector, Either):
-        return set().union(*map(targets_of, detector.detectors))
-    return {*detector.targets} if isinstance(detector, Calls) else set()

@@ -15,6 +15,8 @@ from infuse.doctor.table import Either, Fault, calls, nodes, register
 
 BY: Final = "torch.onnx"
 _SEEN: Final = ("2.13.0",)
+_DIVISOR: Final = 6
+"""The place of divisor_override among the arguments of average pooling."""
 _SIZES: Final = 3
 """The operand of Resize that states sizes."""
 _TEST: Final = "tests/models/test_doctor_torch.py"
@@ -60,6 +62,14 @@ def _may_be_empty(node: FileNode, kinds: list[str]) -> bool:
     if reduction is None or reduction.kind != "ReduceMax":
         return False
     return reduction.dtype(0) in (dtypes.int32, dtypes.int64) and is_symbolic(reduction)
+
+
+def _ignores_divisor(node: FileNode, kinds: list[str]) -> bool:
+    call = node.call
+    if call is None or {"Mul", "Div"} & {*kinds}:
+        return False
+    is_stated = len(call.positional) > _DIVISOR or "divisor_override" in call.named
+    return is_stated and call.argument("divisor_override") is not None
 
 
 def _adds_powers(node: FileNode, kinds: list[str]) -> bool:
@@ -130,9 +140,7 @@ register(
         calls(
             "aten.avg_pool2d",
             "aten.avg_pool3d",
-            where=lambda node, kinds: (
-                _argument(node, "divisor_override") is not None and not {"Mul", "Div"} & {*kinds}
-            ),
+            where=_ignores_divisor,
         ),
     ),
     Fault(
