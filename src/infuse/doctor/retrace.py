@@ -15,8 +15,8 @@ import infuse.tracing.aten  # noqa: F401  registers the operators
 from infuse.doctor.recorded import NODE, RecordedCall, Reference, recorded_call
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.nesting import captured_outside
 from infuse.ir.types import TensorType
-from infuse.ops.core.differentiation import captured_outside
 from infuse.tracing.aten.calls import Meta, TorchImporter
 
 _ORIGINAL: Final = "pkg.torch.onnx.original_node_name"

@@ -395,9 +395,7 @@ def _not_alone(what: str) -> GraphError:
 
 
 def captured(node: Node) -> Iterator[Value]:
-    """The values that the subgraphs of `node` read or give, also those made inside; one may come
-    more than once.
-    """
+    """The values that the subgraphs of `node` read or give, inner ones too, some more than once."""
     for body in node.subgraphs.values():
         for graph in body.all_graphs():
             for inner in graph.unordered_nodes:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from infuse.errors import GraphError
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, Node, Value, captured
 
 DEEPEST = 256
 """Levels of bodies inside of bodies that a graph may have."""
@@ -31,6 +31,16 @@ def depth(*graphs: Graph) -> int:
         if not level:
             return number
     raise GraphError(f"graphs are nested more than {DEEPEST} deep", where=graphs[0].name)
+
+
+def captured_outside(node: Node) -> list[Value]:
+    """The values from around a node that its bodies read or give, each once."""
+    if not node.subgraphs:
+        return []
+    inner = [graph for body in node.subgraphs.values() for graph in body.all_graphs()]
+    inside = {v for graph in inner for v in graph.inputs}
+    inside |= {v for graph in inner for each in graph.unordered_nodes for v in each.outputs}
+    return [v for v in dict.fromkeys(captured(node)) if v not in inside]
 
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)

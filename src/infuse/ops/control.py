@@ -16,7 +16,8 @@ from infuse.errors import GraphError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.nesting import captured_outside
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, normalize_axis
 from infuse.ops.core.control_flow import ControlFlow, Run
@@ -288,13 +289,8 @@ def _widened_dim(a: Dim, b: Dim, varying: set[str]) -> Dim:
 
 def _visible(node: Node) -> set[str]:
     """Symbols that mean the same inside and outside the bodies of `node`."""
-    inside = {v for body in node.subgraphs.values() for g in body.all_graphs() for v in _made(g)}
-    outer = [v for v in (*node.operands(), *captured(node)) if v not in inside]
+    outer = (*node.operands(), *captured_outside(node))
     return set().union(*(symbols_of(v.type) for v in outer))
-
-
-def _made(graph: Graph) -> list[Value]:
-    return [*graph.inputs, *(v for n in graph.unordered_nodes for v in n.outputs)]
 
 
 def _outside(type: Type, seen: set[str]) -> Type:

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 from infuse.catalog import Catalog, calling_module
 from infuse.errors import InfuseError, UnsupportedOperatorError
-from infuse.ir.graph import Node, Value, captured
+from infuse.ir.graph import Node, Value
+from infuse.ir.nesting import captured_outside
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Elementwise, Op
 from infuse.ops.core.gradient_building import GradientBuilder, Gradients
@@ -62,16 +63,6 @@ def pull_back(
                 if value is not None and gradient is not None and value in reached:
                     parts.setdefault(value, []).append(gradient)
         return [_total(make, parts, value) for value in values]
-
-
-def captured_outside(node: Node) -> list[Value]:
-    """The values from around a node that its bodies read, each once."""
-    if not node.subgraphs:
-        return []
-    inner = [graph for body in node.subgraphs.values() for graph in body.all_graphs()]
-    inside = {v for graph in inner for v in graph.inputs}
-    inside |= {v for graph in inner for each in graph.unordered_nodes for v in each.outputs}
-    return [v for v in dict.fromkeys(captured(node)) if v not in inside]
 
 
 def operand(node: Node, index: int = 0) -> Value:

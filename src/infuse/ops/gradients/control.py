@@ -6,14 +6,10 @@ from collections.abc import Sequence
 
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Use, Value
+from infuse.ir.nesting import captured_outside
 from infuse.ir.types import UNKNOWN
 from infuse.ops.control import If
-from infuse.ops.core.differentiation import (
-    captured_outside,
-    flows,
-    gradient_of,
-    pull_back,
-)
+from infuse.ops.core.differentiation import flows, gradient_of, pull_back
 from infuse.ops.core.gradient_building import GradientBuilder, Gradients
 
 
