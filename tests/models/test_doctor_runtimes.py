@@ -605,6 +605,8 @@ def test_the_runtime_really_differs(sample: Sample) -> None:
     if version is None or numbers(version) < numbers(fault.versions[0]):
         pytest.skip(f"{fault.by} {version} is older than {fault.versions[0]}")
     result = RUNTIMES[fault.by](sample.model(), sample.feeds)
+    is_refused = isinstance(result, str)
+    assert is_refused == ("refuses" in fault.name)
     assert not equal(result, sample.right), f"right in {fault.by} {version}: state that it is gone"
 
 
