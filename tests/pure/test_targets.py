@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from infuse.errors import CompiledModelError, OptionError, ToolchainError
+from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime import cpus, folder as folders
 from infuse.runtime.levels import X86_LEVELS
 from infuse.targets import Caches, DotType, DotUnit, Machine, Target, base
 from infuse.targets.cpu.costs.cost_model import predict
 from infuse.targets.cpu.families.work import work
 from infuse.targets.machine import USUAL
+from infuse.targets.platforms import ALIASES, PLATFORMS
 
 pytestmark = [pytest.mark.row("R6"), pytest.mark.usefixtures("this_processor")]
 AVX2 = frozenset(("avx", "avx2", "fma"))
@@ -83,9 +84,38 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pentium", *v4, "aarch64+avx512_vnni", "aarch64+sve"):
         with pytest.raises(OptionError, match="target"):
             Target.resolve(name)
+    assert not plain.is_foreign
     monkeypatch.setattr("infuse.targets.base.architecture", lambda: "riscv64")
-    with pytest.raises(ToolchainError, match="riscv64"):
-        Target.resolve("x86-64-v3")
+    assert Target.resolve("x86-64-v3").is_foreign
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_every_platform_is_a_target(name: str) -> None:
+    target, row = Target.resolve(name), PLATFORMS[name]
+    assert (target.architecture, target.system) == (row.architecture, row.system)
+    assert target.features >= row.features
+    for further in row.further:
+        assert further in Target.resolve(f"{name}+{further}").features
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_every_alias_is_a_platform_and_what_its_processor_has(alias: str, name: str) -> None:
+    one, other = Target.resolve(alias), Target.resolve(name)
+    assert one.machine == other.machine
+    assert (one.triple, one.cpu, one.features) == (other.triple, other.cpu, other.features)
+
+
+def test_libraries_of_c_are_of_linux() -> None:
+    assert Target.resolve("linux-arm64-glibc2.17+i8mm").libc == "glibc2.17"
+    assert Target.resolve("linux-x86_64-v3-musl").is_foreign
+    for name, match in {
+        "linux-arm64-glibc2.16": "glibc2.17 is the oldest",
+        "windows-x86_64-musl": "one of Linux",
+        "linux-arm64-glibc": "no target",
+        "linux-arm46": "linux-arm64",
+    }.items():
+        with pytest.raises(OptionError, match=match):
+            Target.resolve(name)
 
 
 def test_instruction_sets_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

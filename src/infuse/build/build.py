@@ -17,7 +17,7 @@ from typing import Any
 
 from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.cache import Cache
-from infuse.build.library import ObjectStore, Progress, library_name, make_library
+from infuse.build.library import ObjectStore, Progress, make_library
 from infuse.build.objects import Objects
 from infuse.build.toolchain import Toolchain
 from infuse.errors import InfuseError
@@ -29,14 +29,13 @@ from infuse.runtime.checked import note_written
 from infuse.runtime.cpus import cpu_limit
 from infuse.runtime.folder import (
     ABI,
-    LIBRARY,
     METADATA,
     WEIGHTS,
     check_replaceable,
     describe_files,
     publish,
 )
-from infuse.targets import KERNELS, Target
+from infuse.targets import KERNELS, LINUX, Target
 
 
 def build(
@@ -70,7 +69,9 @@ def build(
     cache = cache or Cache()
     emitter = emitter_of(target.machine)
     assert emitter.main in sources, f"one of the sources must be {emitter.main}"
-    texts = emitter.interface_files(metadata)
+    library = target.system.library
+    soname = target.system.library_name(metadata.get("prefix", PREFIX))
+    texts = emitter.interface_files({**metadata, "library": soname})
     facts = _facts(target, toolchain)
     units = {name: text for name, text in sources.items() if name != emitter.main}
     store = object_store(units, target, toolchain, cache)
@@ -80,9 +81,8 @@ def build(
     def make(folder: Path) -> None:
         for name, text in {**sources, **texts}.items():
             (folder / name).write_text(text, "utf-8")
-        soname = library_name(metadata.get("prefix", PREFIX))
-        if soname != LIBRARY:
-            (folder / soname).symlink_to(LIBRARY)
+        if soname != library:
+            (folder / soname).symlink_to(library)
         stop = Event()
         with ThreadPoolExecutor(1) as writer:
             writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
@@ -90,7 +90,7 @@ def build(
                 make_library(
                     toolchain,
                     [folder / name for name in sources if name.endswith((".cpp", ".c"))],
-                    folder / LIBRARY,
+                    folder / library,
                     target=target,
                     include=[KERNELS, folder],
                     soname=soname,
@@ -187,16 +187,18 @@ def write_metadata(
         "abi": ABI,
         "target": target.name,
         "machine": target.architecture,
+        **({} if target.system is LINUX else {"system": target.system.name}),
         "cpu_features": sorted(target.required),
         "toolchain": toolchain,
-        "files": describe_files(folder, weights_sha256),
+        "files": describe_files(folder, weights_sha256, target.system.library),
     }
     (folder / METADATA).write_text(json.dumps(content, indent=1), "utf-8")
 
 
 def _facts(target: Target, toolchain: Toolchain) -> tuple[str, ...]:
     """What objects depend on besides their source."""
-    return target.fingerprint, toolchain.identity, kernels_hash()
+    commands = toolchain.compiling(target), toolchain.linking(target, Path())
+    return target.fingerprint, toolchain.identity, repr(commands), kernels_hash()
 
 
 def _flat(sources: Mapping[str, str]) -> list[str]:

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from infuse.build.toolchain import CALLS, Toolchain
-from infuse.options import PREFIX
 from infuse.runtime.cpus import cpu_limit
-from infuse.runtime.folder import LIBRARY
 from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
@@ -25,11 +23,6 @@ _MOST_TOGETHER: Final = 8
 """Sources that one compiler gets at once."""
 JOINED: Final = "with_"
 """What the name of a source that is several begins with."""
-
-
-def library_name(prefix: str) -> str:
-    """What the library calls itself, and is linked by: a name of its own where it has a prefix."""
-    return LIBRARY if prefix == PREFIX else f"lib{prefix}.so"
 
 
 class ObjectStore(Protocol):

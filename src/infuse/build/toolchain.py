@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,7 +17,6 @@ from typing import Final, Literal
 
 from infuse.build.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
-from infuse.runtime.levels import NEON
 from infuse.targets import Target
 
 LOG: Final = "compiler.txt"
@@ -29,9 +27,7 @@ _INSTALL: Final = (
 )
 _COMPILE: Final = (
     "-O3",
-    "-fPIC",
     "-fvisibility=hidden",
-    "-pthread",
     "-fno-math-errno",
     "-fno-strict-aliasing",
     "-fno-stack-protector",
@@ -73,9 +69,6 @@ _SANITIZE: Final[Mapping[Sanitizer, tuple[str, ...]]] = {
         "-DINFUSE_ALTERNATE=3",
     ),
 }
-_LINK: Final = ("-shared", "-pthread")
-_LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,--gc-sections")
-
 # What compilers read beside their arguments.
 _VARIABLES: Final = (
     "CPATH",
@@ -87,10 +80,6 @@ _VARIABLES: Final = (
     "CCC_OVERRIDE_OPTIONS",
     "SOURCE_DATE_EPOCH",
     "ZIG_LIB_DIR",
-)
-
-_INSTALL_CROSS: Final = (
-    "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
 )
 
 
@@ -136,7 +125,7 @@ class Toolchain:
         chosen = os.environ.get("CXX", "").strip()
         if chosen:
             return cls.from_command(_split(chosen))
-        if target is not None and target.is_foreign:
+        if target is not None and (target.is_foreign or target.libc):
             return cls._find_cross(target)
         tried = []
         for name in ("g++", "clang++", "c++"):
@@ -154,13 +143,17 @@ class Toolchain:
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        system = f"{target.architecture}-linux-gnu"
-        path, zig = shutil.which(f"{system}-g++"), _ziglang()
-        if path is not None:
-            return cls.from_command((path,))
+        zig, system = _ziglang(), target.triple.format(libc="gnu")
+        if target.march is not None and not target.libc:
+            path = shutil.which(f"{system}-g++")
+            if path is not None:
+                return cls.from_command((path,))
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
-        raise ToolchainError(f"no C++ compiler for {system} was found", hint=_INSTALL_CROSS)
+        raise ToolchainError(
+            f"no C++ compiler for {system} was found",
+            hint=f"install one: pip install ziglang{_debian(target)}",
+        )
 
     @classmethod
     def from_command(cls, command: Sequence[str]) -> Toolchain:
@@ -184,7 +177,7 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS, *self._link_flags())
+        flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS)
         return repr((self.command, self.details, self.version, self.glibc, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
@@ -194,16 +187,19 @@ class Toolchain:
         """What compiles sources for a target, but for their names."""
         folders = (f"-I{path.absolute()}" for path in include)
         language = _LANGUAGES[target.machine.language]
-        flags = (*self._compile_flags(), *language, *self._target_flags(target))
+        system = target.system.compiling
+        flags = (*self._compile_flags(), *system, *language, *self._target_flags(target))
         return (*self.command, *flags, *folders)
 
     def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
         """What links files to the library `output`, which calls itself `soname`: what stands before
         their names, and what behind.
         """
-        named = [f"-Wl,-soname,{soname}"] if soname and sys.platform == "linux" else []
+        naming = target.system.naming
+        named = [naming.format(soname)] if soname and naming else []
         before = (*self.command, *self._target_flags(target))
-        return before, (*self._link_flags(), *named, "-o", str(output))
+        flags = (*target.system.linking, *self._link_flags(), *named)
+        return before, (*flags, "-o", str(output))
 
     def run(
         self,
@@ -271,15 +267,12 @@ class Toolchain:
 
     def _zig_flags(self, target: Target) -> list[str]:
         """System and processor, as Zig calls them."""
-        system = f"{target.architecture}-linux-gnu"
-        system += f".{self.glibc}" if self.glibc else ""
-        named = ["-target", system] if self.glibc or target.is_foreign else []
-        named += [] if self._is_debugged else ["-g0", "-s"]
-        if target.architecture == NEON and target.march != "native":
-            _, *features = target.march.split("+")
-            return [*named, *([f"-mcpu=generic+{'+'.join(features)}"] if features else [])]
-        march = target.march.replace("-", "_")
-        return [*named, *([f"-march={march}"] if march else [])]
+        libc = target.libc or (f"glibc{self.glibc}" if self.glibc else "")
+        kind, _, age = libc.replace("glibc", "gnu.").partition(".")
+        system = f"{target.triple.format(libc=kind or 'gnu')}{f'.{age}' if age else ''}"
+        flags = ["-target", system] if libc or target.is_foreign else []
+        flags += [] if self._is_debugged else ["-g0", "-s"]
+        return [*flags, f"-mcpu={target.cpu}"] if target.cpu else flags
 
     @property
     def _is_debugged(self) -> bool:
@@ -292,10 +285,17 @@ class Toolchain:
         return bool(self.sanitizer) or any(asked)
 
     def _link_flags(self) -> list[str]:
-        elf = _LINK_ELF if sys.platform == "linux" else ()
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
         no_library = [] if old_gcc else ["-nostdlib++"]
-        return [*_LINK, *elf, *no_library, *_SANITIZE[self.sanitizer]]
+        return [*no_library, *_SANITIZE[self.sanitizer]]
+
+
+def _debian(target: Target) -> str:
+    """How Debian's compiler for a target is installed, where it is of use."""
+    if target.march is None or target.libc:
+        return ""
+    system = target.triple.format(libc="gnu")
+    return f", or your system's (apt install g++-{system})"
 
 
 def _split(text: str) -> tuple[str, ...]:

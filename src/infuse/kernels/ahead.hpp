@@ -10,11 +10,11 @@ namespace infuse {
 // Lines of the cache that are needed soon: with every ask, so many come into the second level.
 struct LinesAhead {
   const char* at = nullptr;
-  long lines = 0;
+  isize lines = 0;
 
   INFUSE_INLINE void ask() {
 #pragma GCC unroll 1
-    for (long i = 0; i < lines; ++i, at += CACHE_LINE) prefetch_l2(at);
+    for (isize i = 0; i < lines; ++i, at += CACHE_LINE) prefetch_l2(at);
   }
 };
 

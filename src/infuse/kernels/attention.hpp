@@ -10,9 +10,9 @@ namespace attention_detail {
 
 /** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
 template <class Kind, int R, int V, int Row, int Step>
-INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, long b_step,
-                            long depth, vf (&sum)[R][V]) {
-  for (long p = 0; p < depth; ++p) {
+INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, isize b_step,
+                            isize depth, vf (&sum)[R][V]) {
+  for (isize p = 0; p < depth; ++p) {
     decltype(load(b, Full{})) right[V];
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) right[v] = load(b + v * LANES, Full{});
@@ -29,7 +29,7 @@ INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::W
 
 /** Scores of R queries with V vectors of keys. */
 template <class Kind, int R, int V>
-inline void score_tile(const typename Kind::Word* q, const typename Kind::Word* k, long depth,
+inline void score_tile(const typename Kind::Word* q, const typename Kind::Word* k, isize depth,
                        float scale, float* scores) {
   vf sum[R][V] = {};
   multiply<Kind, R, V, 1, ROWS>(q, k, PANEL, depth, sum);
@@ -42,10 +42,10 @@ inline void score_tile(const typename Kind::Word* q, const typename Kind::Word* 
 
 /** Scores of one query with K keys, straight from their rows. */
 template <int K>
-INFUSE_INLINE void dot_rows(const float* q, const float* keys, long step, long dim, float scale,
+INFUSE_INLINE void dot_rows(const float* q, const float* keys, isize step, isize dim, float scale,
                             float* scores) {
   vf sum[K] = {};
-  sweep(0, dim, [&](long d, auto lanes) __attribute__((always_inline)) {
+  sweep(0, dim, [&](isize d, auto lanes) __attribute__((always_inline)) {
     vf left = load(q + d, lanes);
 #pragma GCC unroll 4
     for (int i = 0; i < K; ++i) sum[i] = fma(left, load(keys + i * step + d, lanes), sum[i]);
@@ -57,7 +57,7 @@ INFUSE_INLINE void dot_rows(const float* q, const float* keys, long step, long d
 /** Adds the weighted values of R queries to V vectors of their results. */
 template <class Kind, int R, int V>
 inline void mix_tile(const typename Kind::Word* weights, const typename Kind::Word* values,
-                     long value_step, long depth, float* out, long out_step) {
+                     isize value_step, isize depth, float* out, isize out_step) {
   vf sum[R][V];
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i)
@@ -71,10 +71,10 @@ inline void mix_tile(const typename Kind::Word* weights, const typename Kind::Wo
 }
 
 template <class Kind, int R>
-INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const KeyBlock& block, long keys,
+INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const KeyBlock& block, isize keys,
                                 const typename Kind::Word* q, float* scores) {
-  const long depth = Kind::depth(shape.dim);
-  for (long j = 0; j < keys; j += PANEL) {
+  const isize depth = Kind::depth(shape.dim);
+  for (isize j = 0; j < keys; j += PANEL) {
     const auto* panel = (const typename Kind::Word*)block.k + j * depth;
     if (keys - j > LANES)
       score_tile<Kind, R, 2>(q, panel, depth, shape.scale, scores + j);
@@ -84,10 +84,10 @@ INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const KeyBlock& blo
 }
 
 /** The same for one query, from rows of keys. */
-INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const KeyBlock& block, long keys,
+INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const KeyBlock& block, isize keys,
                                       const float* q, float* scores) {
   const float* rows = (const float*)block.k;
-  long j = 0, step = block.k_step;
+  isize j = 0, step = block.k_step;
   for (; j + 4 <= keys; j += 4)
     dot_rows<4>(q, rows + j * step, step, shape.dim, shape.scale, scores + j);
   for (; j < keys; ++j)
@@ -95,12 +95,12 @@ INFUSE_NOINLINE inline void score_row(const AttentionShape& shape, const KeyBloc
 }
 
 template <class Kind, int R>
-INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const KeyBlock& block, long keys,
-                              const float* weights, float* out, long out_step) {
+INFUSE_NOINLINE void mix_rows(const AttentionShape& shape, const KeyBlock& block, isize keys,
+                              const float* weights, float* out, isize out_step) {
   typedef typename Kind::Word Word;
   const Word *left = (const Word*)weights, *values = (const Word*)block.v;
-  const long depth = Kind::depth(keys);
-  for (long d = 0; d < shape.value_dim; d += PANEL) {
+  const isize depth = Kind::depth(keys);
+  for (isize d = 0; d < shape.value_dim; d += PANEL) {
     if (shape.value_dim - d > LANES)
       mix_tile<Kind, R, 2>(left, values, block.v_step, depth, out + d, out_step);
     else
@@ -116,8 +116,8 @@ struct Piece {
 
 /** Calls step(Piece<n>, first) with sizes n that add up to `rows`. */
 template <class Step>
-INFUSE_INLINE void in_pieces(long rows, const Step& step) {
-  long i = 0;
+INFUSE_INLINE void in_pieces(isize rows, const Step& step) {
+  isize i = 0;
   auto take = [&](auto piece) {
     for (; i + piece.count <= rows; i += piece.count) step(piece, i);
   };
@@ -129,11 +129,11 @@ INFUSE_INLINE void in_pieces(long rows, const Step& step) {
 
 /** One row of scores becomes weights; its maximum, sum and result are brought up to date. */
 template <class Mask>
-INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, long h, long query,
-                          long key, float* top, float* sum, float* out, long values) {
+INFUSE_INLINE void soften(float* scores, isize keys, const Mask& mask, isize b, isize h, isize query,
+                          isize key, float* top, float* sum, float* out, isize values) {
   const float lowest = -__builtin_inff();
   vf most = splat(lowest);
-  sweep(0, keys, [&](long j, auto lanes) __attribute__((always_inline)) {
+  sweep(0, keys, [&](isize j, auto lanes) __attribute__((always_inline)) {
     vf x = mask(load(scores + j, lanes), b, h, query, key + j, lanes);
     store(scores + j, x, lanes);
     most = detail::raw_max(most, valid(x, splat(lowest), lanes));
@@ -141,7 +141,7 @@ INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, lo
   float now = max(*top, detail::fold(most, [](vf x, vf y) { return detail::raw_max(x, y); })[0]);
   float shift = now == lowest ? 0.0f : now;
   vf total = {};
-  sweep(0, keys, [&](long j, auto lanes) __attribute__((always_inline)) {
+  sweep(0, keys, [&](isize j, auto lanes) __attribute__((always_inline)) {
     vf x = exp_nonpositive(load(scores + j, lanes) - shift);
     store(scores + j, x, lanes);
     total += valid(x, vf{}, lanes);
@@ -149,16 +149,16 @@ INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, lo
   if (*top != now && *top != lowest) {
     float faded = exp(*top - shift);
     *sum *= faded;
-    for (long d = 0; d < values; d += LANES) store(out + d, load(out + d, Full{}) * faded, Full{});
+    for (isize d = 0; d < values; d += LANES) store(out + d, load(out + d, Full{}) * faded, Full{});
   }
   *top = now;
   *sum += hsum(total);
 }
 
 /** The keys of a block that query `query` sees. */
-inline long visible(const AttentionShape& shape, const KeyBlock& block, long query) {
+inline isize visible(const AttentionShape& shape, const KeyBlock& block, isize query) {
   if (!shape.causal) return block.count;
-  long seen = query + shape.causal_offset + 1 - block.first;
+  isize seen = query + shape.causal_offset + 1 - block.first;
   return seen < 0 ? 0 : seen < block.count ? seen : block.count;
 }
 
@@ -166,18 +166,18 @@ inline long visible(const AttentionShape& shape, const KeyBlock& block, long que
 template <class Kind>
 struct ByVectors {
   typedef NoRegisters Registers;  // that products need around them
-  static constexpr long TOGETHER = ROWS;
+  static constexpr isize TOGETHER = ROWS;
 
   static INFUSE_INLINE void score(const AttentionShape& shape, const Unit& unit,
-                                  const KeyBlock& block, long row, long rows, long seen) {
+                                  const KeyBlock& block, isize row, isize rows, isize seen) {
     const auto* q = (const typename Kind::Word*)unit.space.q + row * Kind::depth(shape.dim);
-    in_pieces(rows, [&](auto piece, long i) {
+    in_pieces(rows, [&](auto piece, isize i) {
       score_rows<Kind, piece.count>(shape, block, seen, q + i, unit.space.scores + i * MOST_KEYS);
     });
   }
   static INFUSE_INLINE void mix(const AttentionShape& shape, const Unit& unit,
-                                const KeyBlock& block, long row, long rows, long seen) {
-    in_pieces(rows, [&](auto piece, long i) {
+                                const KeyBlock& block, isize row, isize rows, isize seen) {
+    in_pieces(rows, [&](auto piece, isize i) {
       mix_rows<Kind, piece.count>(shape, block, seen, unit.space.scores + i * MOST_KEYS,
                                   unit.space.out + (row + i) * unit.out_step, unit.out_step);
     });
@@ -187,23 +187,23 @@ struct ByVectors {
 /** Brings the queries in work, the first being `row` of the unit, together with a block of keys. */
 template <class Kind, class Mask>
 INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const KeyBlock& block,
-                          long row, const Mask& mask) {
+                          isize row, const Mask& mask) {
   const Space& space = unit.space;
-  long rows = unit.queries - row < Kind::TOGETHER ? unit.queries - row : Kind::TOGETHER;
-  long seen = visible(shape, block, unit.first + row + rows - 1);
+  isize rows = unit.queries - row < Kind::TOGETHER ? unit.queries - row : Kind::TOGETHER;
+  isize seen = visible(shape, block, unit.first + row + rows - 1);
   if (seen == 0) return;
   if (shape.queries <= shape.few) {
-    for (long i = 0; i < rows; ++i)
+    for (isize i = 0; i < rows; ++i)
       score_row(shape, block, seen, space.q + i * shape.dim, space.scores + i * MOST_KEYS);
   } else {
     Kind::score(shape, unit, block, row, rows, seen);
   }
-  for (long i = 0; i < rows; ++i) {
+  for (isize i = 0; i < rows; ++i) {
     float* scores = space.scores + i * MOST_KEYS;
-    long query = unit.first + row + i, keys = visible(shape, block, query);
+    isize query = unit.first + row + i, keys = visible(shape, block, query);
     soften(scores, keys, mask, unit.batch, unit.head, query, block.first, space.top + row + i,
            space.sum + row + i, space.out + (row + i) * unit.out_step, unit.out_step);
-    for (long j = keys; j < seen; ++j) scores[j] = 0.0f;
+    for (isize j = keys; j < seen; ++j) scores[j] = 0.0f;
     Kind::as_words(scores, seen);
   }
   Kind::mix(shape, unit, block, row, rows, seen);
@@ -211,9 +211,9 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const K
 
 /** Clears the results of a unit. */
 inline void clear(const Unit& unit) {
-  long values = unit.queries * unit.out_step;
-  for (long i = 0; i < values; i += LANES) store(unit.space.out + i, vf{}, Full{});
-  for (long i = 0; i < unit.queries; ++i) {
+  isize values = unit.queries * unit.out_step;
+  for (isize i = 0; i < values; i += LANES) store(unit.space.out + i, vf{}, Full{});
+  for (isize i = 0; i < unit.queries; ++i) {
     unit.space.top[i] = -__builtin_inff();
     unit.space.sum[i] = 0.0f;
   }
@@ -224,16 +224,16 @@ struct Floats : ByVectors<Floats> {
   typedef float Word;
 
   /** Words of n numbers that are summed up over. */
-  static INFUSE_INLINE long depth(long n) { return n; }
+  static INFUSE_INLINE isize depth(isize n) { return n; }
   static INFUSE_INLINE vf add(vf sum, vf a, vf b) { return fma(a, b, sum); }
   /** Makes words of a row of weights, in place. */
-  static INFUSE_INLINE void as_words(float*, long) {}
+  static INFUSE_INLINE void as_words(float*, isize) {}
 
   static void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
-    for (long i = 0; shape.queries <= shape.few && i < unit.queries; ++i)
+    for (isize i = 0; shape.queries <= shape.few && i < unit.queries; ++i)
       memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
-    for (long row = 0; shape.queries > shape.few && row < unit.queries; row += ROWS) {
-      long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
+    for (isize row = 0; shape.queries > shape.few && row < unit.queries; row += ROWS) {
+      isize rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
       copying::turn_words(unit.space.q + row * shape.dim, ROWS,
                                  q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
                                  rows);
@@ -243,17 +243,17 @@ struct Floats : ByVectors<Floats> {
   /** Keys become panels [dim][PANEL]; values become panels [key][PANEL] when that pays. */
   static void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
                          const HeadRows& v, KeyBlock* block) {
-    long kv_head = unit.head / (shape.heads / shape.kv_heads);
+    isize kv_head = unit.head / (shape.heads / shape.kv_heads);
     const float* keys = k.at(unit.batch, kv_head, block->first);
     bool few = shape.queries <= shape.few;
     block->k = few ? keys : unit.space.k;
     block->k_step = k.row;
-    for (long j = 0; !few && j < block->count; j += PANEL) {
-      long count = block->count - j < PANEL ? block->count - j : PANEL;
+    for (isize j = 0; !few && j < block->count; j += PANEL) {
+      isize count = block->count - j < PANEL ? block->count - j : PANEL;
       float* panel = unit.space.k + j * shape.dim;
       copying::turn_words(panel, PANEL, keys + j * k.row, k.row, shape.dim, count);
       // What lay there before is multiplied, too, and subnormal numbers take long.
-      for (long d = 0; count < PANEL && d < shape.dim; ++d)
+      for (isize d = 0; count < PANEL && d < shape.dim; ++d)
         memset(panel + d * PANEL + count, 0, size_t(PANEL - count) * sizeof(float));
     }
     const float* values = v.at(unit.batch, kv_head, block->first);
@@ -261,12 +261,12 @@ struct Floats : ByVectors<Floats> {
     block->v_step = v.row;
     block->v_panel = PANEL;
     if (unit.queries < ROWS && shape.value_dim % LANES == 0) return;
-    for (long d = 0; d < shape.value_dim; d += PANEL) {
+    for (isize d = 0; d < shape.value_dim; d += PANEL) {
       float* panel = unit.space.v + d * block->count;
-      long width = shape.value_dim - d < PANEL ? shape.value_dim - d : PANEL;
-      for (long j = 0; j < block->count; ++j) {
+      isize width = shape.value_dim - d < PANEL ? shape.value_dim - d : PANEL;
+      for (isize j = 0; j < block->count; ++j) {
         const float* row = values + j * v.row + d;
-        sweep(0, width, [&](long i, auto lanes) {
+        sweep(0, width, [&](isize i, auto lanes) {
           store(panel + j * PANEL + i, load(row + i, lanes), Full{});
         });
       }
@@ -279,13 +279,13 @@ struct Floats : ByVectors<Floats> {
 
 /** Whether a query sees some key: one whose score of zero no mask makes -inf. */
 template <class Mask>
-INFUSE_NOINLINE bool sees_keys(const AttentionShape& shape, const Unit& unit, long query,
+INFUSE_NOINLINE bool sees_keys(const AttentionShape& shape, const Unit& unit, isize query,
                                const Mask& mask) {
-  const long place = query + shape.causal_offset;
-  const long last = shape.causal && place + 1 < shape.keys ? place + 1 : shape.keys;
-  const long first = shape.left < 0 || place < shape.left ? 0 : place - shape.left;
+  const isize place = query + shape.causal_offset;
+  const isize last = shape.causal && place + 1 < shape.keys ? place + 1 : shape.keys;
+  const isize first = shape.left < 0 || place < shape.left ? 0 : place - shape.left;
   bool sees = false;
-  sweep(0, last - first, [&](long j, auto lanes) {
+  sweep(0, last - first, [&](isize j, auto lanes) {
     const vf score = mask(vf{}, unit.batch, unit.head, query, first + j, lanes);
     const vf lowest = splat(-__builtin_inff());
     sees |= any(valid(score, lowest, lanes) > lowest);
@@ -297,27 +297,27 @@ INFUSE_NOINLINE bool sees_keys(const AttentionShape& shape, const Unit& unit, lo
 template <class Mask, class Sink>
 inline void finish(const AttentionShape& shape, const Unit& unit, const Mask& mask,
                    const Sink& sink) {
-  for (long i = 0; i < unit.queries; ++i) {
-    long query = unit.first + i;
-    long row = shape.merge_heads ? unit.batch * shape.queries + query
+  for (isize i = 0; i < unit.queries; ++i) {
+    isize query = unit.first + i;
+    isize row = shape.merge_heads ? unit.batch * shape.queries + query
                                  : (unit.batch * shape.heads + unit.head) * shape.queries + query;
-    long col = shape.merge_heads ? unit.head * shape.value_dim : 0;
+    isize col = shape.merge_heads ? unit.head * shape.value_dim : 0;
     const float* out = unit.space.out + i * unit.out_step;
     float sum = unit.space.sum[i];
     if (shape.sinks && sum != 0.0f) sum += exp(shape.sinks[unit.head] - unit.space.top[i]);
     float share = 1.0f / sum;
     if (sum == 0.0f) share = sees_keys(shape, unit, query, mask) ? __builtin_nanf("") : 0.0f;
     sweep(0, shape.value_dim,
-          [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
+          [&](isize d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }
 }
 
 /** Queries of one unit, fewer than query_block where that gives all threads as much to do. */
-inline long shared_block(const AttentionShape& shape, int threads) {
-  long rows = query_block(shape), pairs = shape.batch * shape.heads;
-  long chunks = (shape.queries + rows - 1) / rows;
-  for (long more = chunks; more < chunks + threads && pairs * chunks < 4L * threads; ++more) {
-    long fewer = round_up((shape.queries + more - 1) / more, ROWS);
+inline isize shared_block(const AttentionShape& shape, int threads) {
+  isize rows = query_block(shape), pairs = shape.batch * shape.heads;
+  isize chunks = (shape.queries + rows - 1) / rows;
+  for (isize more = chunks; more < chunks + threads && pairs * chunks < isize(4) * threads; ++more) {
+    isize fewer = round_up((shape.queries + more - 1) / more, ROWS);
     if (fewer < 4 * ROWS) break;
     if (pairs * more % threads == 0) return fewer;
   }
@@ -327,7 +327,7 @@ inline long shared_block(const AttentionShape& shape, int threads) {
 }  // namespace attention_detail
 
 /** Bytes of scratch per worker. */
-inline long attention_scratch(const AttentionShape& shape) {
+inline isize attention_scratch(const AttentionShape& shape) {
   attention_detail::Space space;
   return attention_detail::divide(shape, nullptr, &space);
 }
@@ -341,17 +341,17 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
                       const HeadRows& k, const HeadRows& v, const Mask& mask, const Sink& sink) {
   using namespace attention_detail;
   if (shape.queries == 0) return;
-  long rows = shared_block(shape, context.threads), step = key_block(shape);
-  long chunks = (shape.queries + rows - 1) / rows;
-  long work = (rows + 8) * shape.keys * (shape.dim + shape.value_dim);
+  isize rows = shared_block(shape, context.threads), step = key_block(shape);
+  isize chunks = (shape.queries + rows - 1) / rows;
+  isize work = (rows + 8) * shape.keys * (shape.dim + shape.value_dim);
   context.parallel(
       shape.batch * shape.heads * chunks,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         [[maybe_unused]] const typename Kind::Registers registers;
         Unit unit;
         divide(shape, context.scratch(worker), &unit.space);
         unit.out_step = round_up(shape.value_dim, PANEL);
-        for (long index = begin; index < end; ++index) {
+        for (isize index = begin; index < end; ++index) {
           unit.batch = index / chunks / shape.heads;
           unit.head = index / chunks % shape.heads;
           unit.first = index % chunks * rows;
@@ -359,13 +359,13 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           const AttentionShape own = at_batch(shape, unit.batch);
           Kind::pack_queries(own, unit, q);
           clear(unit);
-          long place = unit.first + own.causal_offset, seen = own.keys;
+          isize place = unit.first + own.causal_offset, seen = own.keys;
           if (own.causal && place + unit.queries < seen) seen = place + unit.queries;
-          long key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
+          isize key = own.left < 0 || place < own.left ? 0 : (place - own.left) / step * step;
           for (; key < seen; key += step) {
             KeyBlock block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
             Kind::pack_block(own, unit, k, v, &block);
-            for (long row = 0; row < unit.queries; row += Kind::TOGETHER)
+            for (isize row = 0; row < unit.queries; row += Kind::TOGETHER)
               meet<Kind>(own, unit, block, row, mask);
           }
           finish(own, unit, mask, sink);

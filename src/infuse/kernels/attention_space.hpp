@@ -9,23 +9,23 @@ namespace infuse {
 namespace attention_detail {
 
 constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // queries that share the loads of a panel
-constexpr long PANEL = 2 * LANES;
-constexpr long MOST_KEYS = 256;
-constexpr long MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once
-constexpr long MOST_QUERIES = 2040, LEAST_QUERIES = 252;
-constexpr long QUERY_BYTES = INFUSE_BLOCK_BYTES / 2;  // of queries and results, which stay in it
+constexpr isize PANEL = 2 * LANES;
+constexpr isize MOST_KEYS = 256;
+constexpr isize MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once
+constexpr isize MOST_QUERIES = 2040, LEAST_QUERIES = 252;
+constexpr isize QUERY_BYTES = INFUSE_BLOCK_BYTES / 2;  // of queries and results, which stay in it
 
 /** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
-inline long query_block(const AttentionShape& shape) {
-  long most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
+inline isize query_block(const AttentionShape& shape) {
+  isize most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
   most = most < LEAST_QUERIES ? LEAST_QUERIES : most < MOST_QUERIES ? most : MOST_QUERIES;
-  const long blocks = shape.queries > 0 ? (shape.queries + most - 1) / most : 1;
+  const isize blocks = shape.queries > 0 ? (shape.queries + most - 1) / most : 1;
   return round_up((shape.queries + blocks - 1) / blocks, ROWS);
 }
 
 /** Keys of one block, so that all blocks are alike. */
-inline long key_block(const AttentionShape& shape) {
-  long blocks = (shape.keys + shape.block - 1) / shape.block;
+inline isize key_block(const AttentionShape& shape) {
+  isize blocks = (shape.keys + shape.block - 1) / shape.block;
   return blocks <= 1 ? shape.block : round_up((shape.keys + blocks - 1) / blocks, PANEL);
 }
 
@@ -35,15 +35,15 @@ struct Space {
 };
 
 /** Words of a row of queries or keys: floats, or tile registers that two halves of each fill. */
-inline long row_words(long dim) {
+inline isize row_words(isize dim) {
   return BF16_TILES ? 2 * panel_words((dim + 1) / 2, true) : dim;
 }
 
-inline long divide(const AttentionShape& shape, char* memory, Space* space) {
-  long queries = query_block(shape), values = round_up(shape.value_dim, PANEL);
-  const long dim = row_words(shape.dim);
+inline isize divide(const AttentionShape& shape, char* memory, Space* space) {
+  isize queries = query_block(shape), values = round_up(shape.value_dim, PANEL);
+  const isize dim = row_words(shape.dim);
   float* next = reinterpret_cast<float*>(memory);
-  auto take = [&](long count) {
+  auto take = [&](isize count) {
     float* part = next;
     next += round_up(count, CACHE_LINE / 4);
     return part;
@@ -55,21 +55,21 @@ inline long divide(const AttentionShape& shape, char* memory, Space* space) {
   space->out = take(queries * values);
   space->top = take(queries);
   space->sum = take(queries);
-  return (next - reinterpret_cast<float*>(memory)) * 4L;
+  return (next - reinterpret_cast<float*>(memory)) * isize(4);
 }
 
 /** The block of keys and values in work, of floats or of pairs (attention_bf16.hpp). */
 struct KeyBlock {
-  long first, count;     // keys
+  isize first, count;     // keys
   const void* k;         // panels [dim][PANEL]; rows where there are few queries
-  long k_step;           // words from row to row
+  isize k_step;           // words from row to row
   const void* v;         // rows of values
-  long v_step, v_panel;  // words from row to row, from panel to panel
+  isize v_step, v_panel;  // words from row to row, from panel to panel
 };
 
 /** What one unit of work needs to know. */
 struct Unit {
-  long batch, head, first, queries, out_step;
+  isize batch, head, first, queries, out_step;
   Space space;
 };
 

@@ -17,30 +17,30 @@ struct InTiles {
   typedef detail::TileOperands<Products> Operands;
   typedef int32_t Word;
   typedef TileRegisters Registers;
-  static constexpr long TOGETHER = TILED_ROWS;
+  static constexpr isize TOGETHER = TILED_ROWS;
 
-  static INFUSE_INLINE long words(long n) { return Operands::words(n); }
-  static INFUSE_INLINE void as_words(float* weights, long keys) {
+  static INFUSE_INLINE isize words(isize n) { return Operands::words(n); }
+  static INFUSE_INLINE void as_words(float* weights, isize keys) {
     Operands::row((int32_t*)weights, weights, keys);
   }
 
   static void pack_queries(const AttentionShape& shape, const Unit& unit, const HeadRows& q) {
     const float* from = q.at(unit.batch, unit.head, unit.first);
-    for (long i = 0; i < unit.queries; ++i)
+    for (isize i = 0; i < unit.queries; ++i)
       Operands::row((int32_t*)unit.space.q + i * words(shape.dim), from + i * q.row, shape.dim);
   }
 
   static void pack_block(const AttentionShape& shape, const Unit& unit, const HeadRows& k,
                          const HeadRows& v, KeyBlock* block) {
-    const long kv_head = unit.head / (shape.heads / shape.kv_heads), count = block->count;
+    const isize kv_head = unit.head / (shape.heads / shape.kv_heads), count = block->count;
     const float* keys = k.at(unit.batch, kv_head, block->first);
     const float* values = v.at(unit.batch, kv_head, block->first);
-    for (long j = 0; j < count; j += TILE_SIDE) {
+    for (isize j = 0; j < count; j += TILE_SIDE) {
       int32_t* panel = (int32_t*)unit.space.k + j / PANEL * PANEL * words(shape.dim);
       Operands::columns(keys + j * k.row, k.row, min(count - j, TILE_SIDE), shape.dim,
                         panel + j % PANEL / TILE_SIDE * TILE_WORDS, (int32_t*)unit.space.scores);
     }
-    for (long d = 0; d < shape.value_dim; d += PANEL)
+    for (isize d = 0; d < shape.value_dim; d += PANEL)
       Operands::rows(values + d, v.row, count, min(shape.value_dim - d, PANEL),
                      (int32_t*)unit.space.v + d * words(count));
     block->k = unit.space.k;
@@ -48,33 +48,33 @@ struct InTiles {
     block->v_panel = words(count) * PANEL;
   }
 
-  static void score(const AttentionShape& shape, const Unit& unit, const KeyBlock& block, long row,
-                    long rows, long seen) {
+  static void score(const AttentionShape& shape, const Unit& unit, const KeyBlock& block, isize row,
+                    isize rows, isize seen) {
     alignas(64) float sums[TILED_ROWS * PANEL];
-    const long depth = words(shape.dim);
+    const isize depth = words(shape.dim);
     const TiledRows q = strided_rows((const int32_t*)unit.space.q + row * depth, depth * 4);
-    for (long j = 0; j < seen; j += PANEL) {
+    for (isize j = 0; j < seen; j += PANEL) {
       tile_product<Products>(q, (const int32_t*)block.k + j * depth, depth / TILE_SIDE, rows,
                                seen - j, sums);
-      for (long i = 0; i < rows; ++i)
-        sweep(0, min(seen - j, PANEL), [&](long c, auto) {
+      for (isize i = 0; i < rows; ++i)
+        sweep(0, min(seen - j, PANEL), [&](isize c, auto) {
           store(unit.space.scores + i * MOST_KEYS + j + c,
                 load(sums + i * PANEL + c, Full{}) * shape.scale, Full{});
         });
     }
   }
 
-  static void mix(const AttentionShape& shape, const Unit& unit, const KeyBlock& block, long row,
-                  long rows, long seen) {
+  static void mix(const AttentionShape& shape, const Unit& unit, const KeyBlock& block, isize row,
+                  isize rows, isize seen) {
     alignas(64) float sums[TILED_ROWS * PANEL];
     const TiledRows weights = strided_rows(unit.space.scores, MOST_KEYS * 4);
     const int32_t* panel = (const int32_t*)block.v;
-    for (long d = 0; d < shape.value_dim; d += PANEL, panel += block.v_panel) {
+    for (isize d = 0; d < shape.value_dim; d += PANEL, panel += block.v_panel) {
       tile_product<Products>(weights, panel, words(seen) / TILE_SIDE, rows, shape.value_dim - d,
                                sums);
-      for (long i = 0; i < rows; ++i) {
+      for (isize i = 0; i < rows; ++i) {
         float* out = unit.space.out + (row + i) * unit.out_step + d;
-        sweep(0, min(shape.value_dim - d, PANEL), [&](long c, auto) {
+        sweep(0, min(shape.value_dim - d, PANEL), [&](isize c, auto) {
           store(out + c, load(out + c, Full{}) + load(sums + i * PANEL + c, Full{}), Full{});
         });
       }

@@ -13,11 +13,11 @@ namespace infuse {
 typedef struct Block {
   char* data;
   char* own;
-  long capacity;
+  isize capacity;
 } Block;
 
 /** Lets the block hold `bytes` in its own memory, contents lost; false when out of memory. */
-static inline bool obtain(Block* block, long bytes) {
+static inline bool obtain(Block* block, isize bytes) {
   if (bytes < 0) return false;
 #if defined(__SANITIZE_ADDRESS__)
   if (bytes != block->capacity) {  // exactly as large, so that every access outside is seen
@@ -27,7 +27,7 @@ static inline bool obtain(Block* block, long bytes) {
   }
 #endif
   if (bytes > block->capacity || !block->own) {
-    const long spare = block->own ? bytes / 4 : 0;
+    const isize spare = block->own ? bytes / 4 : 0;
     char* memory = memory_open(bytes + spare);
     if (!memory) return false;
     memory_close(block->own);
@@ -39,9 +39,11 @@ static inline bool obtain(Block* block, long bytes) {
 }
 
 /** Writes `bytes` bytes behind the first `used` ones, which stay; false when out of memory. */
-static inline bool append(Block* block, long used, const void* source, long bytes) {
-  if (used + bytes > block->capacity || !block->own) {
-    const long wanted = (used + bytes) * 2;
+static inline bool append(Block* block, isize used, const void* source, isize bytes) {
+  isize total, wanted;
+  if (__builtin_add_overflow(used, bytes, &total)) return false;
+  if (total > block->capacity || !block->own) {
+    if (__builtin_mul_overflow(total, (isize)2, &wanted)) return false;
     char* memory = memory_open(wanted);
     if (!memory) return false;
     if (used > 0) memcpy(memory, block->own, (size_t)used);
@@ -55,7 +57,7 @@ static inline bool append(Block* block, long used, const void* source, long byte
 }
 
 /** A copy of `bytes` bytes in the block's own memory; false when out of memory. */
-static inline bool keep(Block* block, const void* source, long bytes) {
+static inline bool keep(Block* block, const void* source, isize bytes) {
   return append(block, 0, source, bytes);
 }
 
@@ -65,8 +67,8 @@ static inline void close_blocks(Block* blocks, int count) {
 }
 
 /** Bytes that `count` blocks hold. */
-static inline long block_bytes(const Block* blocks, int count) {
-  long total = 0;
+static inline isize block_bytes(const Block* blocks, int count) {
+  isize total = 0;
   for (int i = 0; i < count; ++i) total += blocks[i].capacity;
   return total;
 }

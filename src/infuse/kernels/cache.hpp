@@ -7,7 +7,7 @@ namespace infuse {
 
 /** Sizes: `past` rows are there, `length` new ones come, `stored` rows leave. */
 struct CacheSizes {
-  long batch, heads, past, length, stored, dim;
+  isize batch, heads, past, length, stored, dim;
 };
 
 /**
@@ -15,11 +15,11 @@ struct CacheSizes {
  * else is stored. False where rows would lie outside of the cache, or behind `most` rows of a mask.
  */
 template <class Index, class Total>
-inline bool count_keys(const CacheSizes& shape, long most, const Index* last, Total total,
+inline bool count_keys(const CacheSizes& shape, isize most, const Index* last, Total total,
                        int64_t* valid) {
-  for (long b = 0; b < shape.batch; ++b) {
-    long before = long(total) == shape.length ? 0 : long(last[b]) + 1 - shape.length;
-    long count = before + shape.length;
+  for (isize b = 0; b < shape.batch; ++b) {
+    isize before = isize(total) == shape.length ? 0 : isize(last[b]) + 1 - shape.length;
+    isize count = before + shape.length;
     if (before < 0 || count > shape.stored || count > most) return false;
     valid[b] = count;
   }
@@ -29,18 +29,18 @@ inline bool count_keys(const CacheSizes& shape, long most, const Index* last, To
 /** The rows of the past, and the new ones as the last that count in their batch; zeros elsewhere. */
 inline void store_rows(Context& context, const CacheSizes& shape, const HeadRows& past,
                        const HeadRows& fresh, const int64_t* valid, float* to) {
-  long row = shape.dim * 4, known = shape.past < shape.stored ? shape.past : shape.stored;
+  isize row = shape.dim * 4, known = shape.past < shape.stored ? shape.past : shape.stored;
   context.parallel(
       shape.batch * shape.heads,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          long b = unit / shape.heads, h = unit % shape.heads, first = valid[b] - shape.length;
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          isize b = unit / shape.heads, h = unit % shape.heads, first = valid[b] - shape.length;
           float* rows = to + unit * shape.stored * shape.dim;
-          auto copy = [&](const HeadRows& from, long count, float* target) {
+          auto copy = [&](const HeadRows& from, isize count, float* target) {
             if (from.row == shape.dim) {
               if (count > 0) memcpy(target, from.at(b, h, 0), count * row);
             } else {
-              for (long i = 0; i < count; ++i)
+              for (isize i = 0; i < count; ++i)
                 memcpy(target + i * shape.dim, from.at(b, h, i), row);
             }
           };

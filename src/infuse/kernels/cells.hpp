@@ -11,17 +11,17 @@ namespace recur {
 template <class T> struct Wide {
   typedef T type;
   typedef One Whole, Part;
-  static constexpr long width = 1;
+  static constexpr isize width = 1;
   static INFUSE_INLINE type all(T x) { return x; }
-  static INFUSE_INLINE One part(long) { return One{}; }
+  static INFUSE_INLINE One part(isize) { return One{}; }
 };
 template <> struct Wide<float> {
   typedef vf type;
   typedef Full Whole;
   typedef Tail Part;
-  static constexpr long width = LANES;
+  static constexpr isize width = LANES;
   static INFUSE_INLINE vf all(float x) { return splat(x); }
-  static INFUSE_INLINE Tail part(long n) { return Tail{int(n)}; }
+  static INFUSE_INLINE Tail part(isize n) { return Tail{int(n)}; }
 };
 
 // ---- activation functions --------------------------------------------------------------------
@@ -81,7 +81,7 @@ template <class T> struct AnyFunction {
 template <class T> struct Place {
   const T *x, *h;
   T *next, *c, *y, *z, *reset;
-  long j;
+  isize j;
 };
 
 // Stores the new state.
@@ -113,7 +113,7 @@ template <class T, bool coupled, class F, class G, class H> struct LstmCell {
   G g;
   H h;
   const T* peepholes;
-  long hidden;
+  isize hidden;
 
   template <class V, class L>
   INFUSE_INLINE void operator()(const Place<T>& at, const V* sums, L lanes) const {

@@ -16,7 +16,7 @@ namespace infuse {
 // they are the result. Dilations are 1.
 struct ChainSizes {
   DepthwiseSizes mid;
-  long in_channels, pitch, out_channels;
+  isize in_channels, pitch, out_channels;
 };
 
 // Stands for a stage that is missing.
@@ -27,11 +27,11 @@ struct FloatProducts {
   typedef float Weight;
 
   // Bytes that rows of k numbers need before they are multiplied.
-  static constexpr long bytes(long) { return 0; }
+  static constexpr isize bytes(isize) { return 0; }
 
   // Rows [m0, s.m), of which row 0 would lie at a, times packed weights.
   template <class Sink>
-  static INFUSE_INLINE void part(GemmSizes s, const float* a, const float* packed_b, long m0,
+  static INFUSE_INLINE void part(GemmSizes s, const float* a, const float* packed_b, isize m0,
                                  char*, const Sink& sink) {
     detail::gemm_part(s, a, packed_b, m0, s.m, 0, detail::ceil_div(s.n, NR), sink);
   }
@@ -44,23 +44,23 @@ constexpr bool is_stage = true;
 template <>
 inline constexpr bool is_stage<NoStage> = false;
 
-constexpr long CHAIN_TAPS = 8;  // lines of the window, at most
+constexpr isize CHAIN_TAPS = 8;  // lines of the window, at most
 
 // How the lines of a result are cut. Sizes in floats.
 struct ChainPlan {
-  long band;   // lines of the result
-  long ring;   // expanded lines that are kept
-  long pixel;  // from one pixel of the ring or the band to the next
-  long bytes;
+  isize band;   // lines of the result
+  isize ring;   // expanded lines that are kept
+  isize pixel;  // from one pixel of the ring or the band to the next
+  isize bytes;
 };
 
 constexpr ChainPlan chain_plan(const ChainSizes& s) {
   const DepthwiseSizes& m = s.mid;
-  const long pixel = gemm_pitch(m.channels), line = s.in_channels ? m.width * pixel : 0,
+  const isize pixel = gemm_pitch(m.channels), line = s.in_channels ? m.width * pixel : 0,
              word = sizeof(float);
-  const long fits = INFUSE_BLOCK_BYTES / 2 / word - (m.kernel_height - m.stride_height) * line;
-  const long each = max(m.stride_height * line + m.out_width * pixel, 1L);
-  const long band = min(max(fits / each, 1L), max(m.out_height, 1L)),
+  const isize fits = INFUSE_BLOCK_BYTES / 2 / word - (m.kernel_height - m.stride_height) * line;
+  const isize each = max(m.stride_height * line + m.out_width * pixel, isize(1));
+  const isize band = min(max(fits / each, isize(1)), max(m.out_height, isize(1))),
              ring = (band - 1) * m.stride_height + m.kernel_height;
   return {band, ring, pixel,
           (ring * line + (s.out_channels ? band * m.out_width * pixel : 0)) * word};
@@ -69,9 +69,9 @@ constexpr ChainPlan chain_plan(const ChainSizes& s) {
 // The lines of an image in a ring, by kernel row.
 struct RingLines {
   const float* lines[CHAIN_TAPS];
-  long pixel;
+  isize pixel;
 
-  INFUSE_INLINE const float* operator()(const depthwise_detail::Row&, long ky) const {
+  INFUSE_INLINE const float* operator()(const depthwise_detail::Row&, isize ky) const {
     return lines[ky];
   }
 };
@@ -80,11 +80,11 @@ struct RingLines {
 template <class Stage>
 struct StageStore {
   float* to;
-  long pitch;
+  isize pitch;
   const Stage& stage;
 
   template <class L>
-  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
+  INFUSE_INLINE void operator()(vf acc, isize row, isize col, L lanes) const {
     store(to + row * pitch + col, stage(acc, col, lanes), lanes);
   }
 };
@@ -92,11 +92,11 @@ struct StageStore {
 // The lines [from, end) of an image, expanded, into the ring.
 template <class Products, class X, class Expand>
 inline void chain_expand(const ChainSizes& s, const ChainPlan& plan, const X* image,
-                         const typename Products::Weight* weights, long from, long end, float* ring,
+                         const typename Products::Weight* weights, isize from, isize end, float* ring,
                          char* held, const Expand& expand) {
   const DepthwiseSizes& m = s.mid;
-  for (long stop; from < end; from = stop) {
-    const long slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.width;
+  for (isize stop; from < end; from = stop) {
+    const isize slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.width;
     stop = from + rows / m.width;
     const StageStore<Expand> store = {ring + slot * m.width * plan.pixel, plan.pixel, expand};
     Products::part({rows, m.channels, s.in_channels, s.pitch}, image + from * m.width * s.pitch,
@@ -107,17 +107,17 @@ inline void chain_expand(const ChainSizes& s, const ChainPlan& plan, const X* im
 // Depthwise results of the lines [line, line + count), from x or from the ring.
 template <int KW, int STRIDE, bool EXPANDS, class X, class Sink>
 inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const X* x,
-                            const float* weights, long line, long count, const float* ring,
+                            const float* weights, isize line, isize count, const float* ring,
                             const Sink& sink) {
   using namespace depthwise_detail;
   const DepthwiseSizes& m = s.mid;
-  for (long i = line; i < line + count; ++i) {
+  for (isize i = line; i < line + count; ++i) {
     Row row = row_of(m, weights, m.channels, i);
     row.begin = 0, row.end = m.channels;
     if constexpr (EXPANDS) {
       RingLines lines;
       lines.pixel = plan.pixel;
-      for (long ky = row.first_ky; ky < row.last_ky; ++ky)
+      for (isize ky = row.first_ky; ky < row.last_ky; ++ky)
         lines.lines[ky] = ring + (row.top + ky) % plan.ring * m.width * plan.pixel;
       whole_row<KW, STRIDE>(row, lines, sink);
     } else {
@@ -130,7 +130,7 @@ inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const X*
 
 // Bytes of scratch that a worker needs for chain.
 template <class Products = FloatProducts>
-constexpr long chain_scratch(const ChainSizes& s) {
+constexpr isize chain_scratch(const ChainSizes& s) {
   return detail::chain_plan(s).bytes + Products::bytes(max(s.in_channels, s.mid.channels));
 }
 
@@ -144,26 +144,26 @@ template <int KW, int STRIDE, class Products, class X, class Expand, class Last,
 void chain(Context& ctx, const ChainSizes& s, const X* x,
            const typename Products::Weight* expanding, const float* weights,
            const typename Products::Weight* projecting, const Expand& expand, const Last& last,
-           const Sink& sink, const After& after, long piece) {
+           const Sink& sink, const After& after, isize piece) {
   using namespace detail;
   constexpr bool EXPANDS = is_stage<Expand>;
   const DepthwiseSizes& m = s.mid;
   const ChainPlan plan = chain_plan(s);
-  const long macs = m.out_width * m.channels * (m.kernel_height * m.kernel_width + s.out_channels) +
+  const isize macs = m.out_width * m.channels * (m.kernel_height * m.kernel_width + s.out_channels) +
                     m.stride_height * m.width * s.in_channels * m.channels;
   ctx.parallel(
       m.batch * m.out_height,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         float* ring = (float*)ctx.scratch(worker);
         char* held = (char*)ring + plan.bytes;
         float* band = ring + (EXPANDS ? plan.ring * m.width * plan.pixel : 0);
-        for (long line = begin, count, known = 0; line < end; line += count) {
-          const long y = line % m.out_height, top = y * m.stride_height - m.pad_top,
+        for (isize line = begin, count, known = 0; line < end; line += count) {
+          const isize y = line % m.out_height, top = y * m.stride_height - m.pad_top,
                      row = line * m.out_width;
           count = min(min(plan.band, m.out_height - y), end - line);
           if constexpr (EXPANDS) {
             if (y == 0 || line == begin) known = 0;
-            const long from = max(max(known, top), 0L);
+            const isize from = max(max(known, top), isize(0));
             known = max(min(top + (count - 1) * m.stride_height + m.kernel_height, m.height), from);
             const X* image = x + line / m.out_height * m.height * m.width * s.pitch;
             chain_expand<Products>(s, plan, image, expanding, from, known, ring, held, expand);
@@ -171,13 +171,13 @@ void chain(Context& ctx, const ChainSizes& s, const X* x,
           if constexpr (is_stage<Last>) {
             const StageStore<Last> store = {band - row * plan.pixel, plan.pixel, last};
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, store);
-            const long rows = row + count * m.out_width;
+            const isize rows = row + count * m.out_width;
             Products::part({rows, s.out_channels, m.channels, plan.pixel}, store.to, projecting,
                            row, held, sink);
           } else {
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, sink);
           }
-          for (long i = line; i < line + count; ++i) after(worker, i);
+          for (isize i = line; i < line + count; ++i) after(worker, i);
         }
       },
       1 + 65536 / (macs + 1), piece);
@@ -190,14 +190,14 @@ void chain(Context& ctx, const ChainSizes& s, const X* x,
            const typename Products::Weight* projecting, const Expand& expand, const Last& last,
            const Sink& sink) {
   // Every piece expands the lines again that it shares with the one before it.
-  const long piece = detail::is_stage<Expand> ? WHOLE : 1;
+  const isize piece = detail::is_stage<Expand> ? WHOLE : 1;
   chain<KW, STRIDE, Products>(
-      ctx, s, x, expanding, weights, projecting, expand, last, sink, [](int, long) {}, piece);
+      ctx, s, x, expanding, weights, projecting, expand, last, sink, [](int, isize) {}, piece);
 }
 
 // Bytes of scratch that a worker needs for pooled_chain.
-constexpr long pooled_chain_scratch(const ChainSizes& s) {
-  return detail::chain_plan(s).bytes + s.mid.batch * s.mid.channels * long(sizeof(float));
+constexpr isize pooled_chain_scratch(const ChainSizes& s) {
+  return detail::chain_plan(s).bytes + s.mid.batch * s.mid.channels * isize(sizeof(float));
 }
 
 // chain without a projection, whose sink stores dense pixels at y; means gets their mean over every
@@ -207,23 +207,23 @@ void pooled_chain(Context& ctx, const ChainSizes& s, const float* x, const float
                   const float* weights, const Expand& expand, const Sink& sink, const float* y,
                   const Means& means) {
   const DepthwiseSizes& m = s.mid;
-  const long at = detail::chain_plan(s).bytes, c = m.channels;
+  const isize at = detail::chain_plan(s).bytes, c = m.channels;
   auto sums = [&](int worker) { return (float*)(ctx.scratch(worker) + at); };
   for (int i = 0; i < ctx.threads; ++i) memset(sums(i), 0, size_t(m.batch * c) * sizeof(float));
-  auto add = [&](int worker, long line) {
+  auto add = [&](int worker, isize line) {
     float* sum = sums(worker) + line / m.out_height * c;
     const float* pixels = y + line * m.out_width * c;
-    sweep(0, c, [&](long k, auto lanes) {
+    sweep(0, c, [&](isize k, auto lanes) {
       vf part = {};
-      for (long i = 0; i < m.out_width; ++i) part += load(pixels + i * c + k, lanes);
+      for (isize i = 0; i < m.out_width; ++i) part += load(pixels + i * c + k, lanes);
       store(sum + k, load(sum + k, lanes) + part, lanes);
     });
   };
   chain<KW, STRIDE, FloatProducts>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink,
                                    add, WHOLE);
   const vf count = splat(float(m.out_height * m.out_width));
-  for (long i = 0; i < m.batch; ++i)
-    sweep(0, c, [&](long k, auto lanes) {
+  for (isize i = 0; i < m.batch; ++i)
+    sweep(0, c, [&](isize k, auto lanes) {
       vf total = {};
       for (int j = 0; j < ctx.threads; ++j) total += load(sums(j) + i * c + k, lanes);
       means(total / count, i, k, lanes);

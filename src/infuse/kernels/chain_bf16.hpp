@@ -9,30 +9,30 @@ namespace infuse {
 // Rows are rounded some at a time, beside the band that they come from.
 struct PairProducts {
   typedef bfloat16 Weight;
-  static constexpr long ROWS = 2 * TILED_ROWS;
+  static constexpr isize ROWS = 2 * TILED_ROWS;
 
-  static constexpr long bytes(long k) {
-    const long pairs = bf16_pairs(k);
+  static constexpr isize bytes(isize k) {
+    const isize pairs = bf16_pairs(k);
     return max(detail::tiled_blocks(pairs) * TILE_SIDE * ROWS,
                detail::gemm_pitch(pairs) * (ROWS + MR)) * 4;
   }
 
   template <class T, class Sink>
-  static INFUSE_INLINE void part(GemmSizes s, const T* a, const bfloat16* packed_b, long m0,
+  static INFUSE_INLINE void part(GemmSizes s, const T* a, const bfloat16* packed_b, isize m0,
                                  char* held, const Sink& sink) {
     using namespace detail;
-    const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
+    const isize pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
     int32_t* start = (int32_t*)held;
     if constexpr (BF16_TILES)
       if (takes_tiles(s.m - m0, pairs)) {
-        const auto fill = [&](long i, int32_t* to) {
+        const auto fill = [&](isize i, int32_t* to) {
           round_row(to, a + i * s.lda, s.k, TILE_WORDS);
         };
         return filled_part<TiledPairs>(tiled_blocks(pairs), fill, packed_b, m0, s.m, 0, panels, s.n,
                                        start, {ROWS}, sink);
       }
-    const auto rows = [&](long row, long end) {
-      for (long i = row; i < end; ++i) round_row(start + (i - row) * pitch, a + i * s.lda, s.k);
+    const auto rows = [&](isize row, isize end) {
+      for (isize i = row; i < end; ++i) round_row(start + (i - row) * pitch, a + i * s.lda, s.k);
       return start;
     };
     pair_part(pairs, pitch, rows, (const int32_t*)packed_b, m0, s.m, 0, panels, 0, s.n, ROWS, sink);

@@ -11,30 +11,30 @@ namespace infuse {
 namespace detail {
 
 // Rows whose part of the image stays in the second level cache while the weights pass by.
-constexpr long conv_chunk(const ConvSizes& s, long panels) {
-  const long taps = s.kernel_height * s.kernel_width, budget = INFUSE_BLOCK_BYTES / 4,
+constexpr isize conv_chunk(const ConvSizes& s, isize panels) {
+  const isize taps = s.kernel_height * s.kernel_width, budget = INFUSE_BLOCK_BYTES / 4,
              word = sizeof(float);
   if (panels * taps * (s.channels / s.groups) * NR * word <= 2 * budget) return MR;
-  const long bytes =
-      s.stride_height * s.stride_width * s.channels * word + taps * long(sizeof(float*));
+  const isize bytes =
+      s.stride_height * s.stride_width * s.channels * word + taps * isize(sizeof(float*));
   return max(budget / bytes / MR * MR, MR);
 }
 
-constexpr long conv_panels(const ConvSizes& s) {
+constexpr isize conv_panels(const ConvSizes& s) {
   return s.groups * ceil_div(s.out_channels / s.groups, NR);
 }
 
 // Products of the rows [row, end), whose tiles have their pointers one after another in `table`,
 // and the panels [p0, p1) of all groups.
 template <class W, class Sink>
-INFUSE_NOINLINE void conv_tiles(const ConvSizes& s, const float* const* table, long taps, long k,
-                                const W* w, long row, long end, long p0, long p1,
+INFUSE_NOINLINE void conv_tiles(const ConvSizes& s, const float* const* table, isize taps, isize k,
+                                const W* w, isize row, isize end, isize p0, isize p1,
                                 const Sink& sink) {
-  const long c = s.channels / s.groups, n = s.out_channels / s.groups, panels = ceil_div(n, NR);
-  for (long p = p0; p < p1; ++p) {
-    const long g = p / panels, col = g * n + p % panels * NR;
+  const isize c = s.channels / s.groups, n = s.out_channels / s.groups, panels = ceil_div(n, NR);
+  for (isize p = p0; p < p1; ++p) {
+    const isize g = p / panels, col = g * n + p % panels * NR;
     const float* const* rows = table;
-    for (long i = row, count; i < end; i += count, rows += taps * count) {
+    for (isize i = row, count; i < end; i += count, rows += taps * count) {
       count = tile_rows(end - i);
       gemm_tile(rows, taps, k, g * c, count, w + p * taps * k * NR, i, col, (g + 1) * n, sink);
     }
@@ -44,15 +44,15 @@ INFUSE_NOINLINE void conv_tiles(const ConvSizes& s, const float* const* table, l
 // ---- TAPS ------------------------------------------------------------------------------------
 
 template <class W, class Sink>
-inline void conv_taps(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
-                      long p1, char* scratch, const Sink& sink) {
-  const long taps = s.kernel_height * s.kernel_width, chunk = conv_chunk(s, p1 - p0);
+inline void conv_taps(const ConvSizes& s, const float* x, const W* w, isize m0, isize m1, isize p0,
+                      isize p1, char* scratch, const Sink& sink) {
+  const isize taps = s.kernel_height * s.kernel_width, chunk = conv_chunk(s, p1 - p0);
   float* zeros = (float*)scratch;
   memset(zeros, 0, size_t(s.channels) * sizeof(float));
   const float** table = (const float**)(scratch + ceil_div(s.channels, 16) * 64);
-  for (long row = m0, end; row < m1; row = end) {
+  for (isize row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    for (long i = row, count; i < end; i += count) {
+    for (isize i = row, count; i < end; i += count) {
       count = tile_rows(end - i);
       tap_pointers(s, x, zeros, i, count, table + taps * (i - row));
     }
@@ -60,38 +60,38 @@ inline void conv_taps(const ConvSizes& s, const float* x, const W* w, long m0, l
   }
 }
 
-constexpr long taps_bytes(const ConvSizes& s) {
-  const long rows = conv_chunk(s, conv_panels(s)) + MR;
+constexpr isize taps_bytes(const ConvSizes& s) {
+  const isize rows = conv_chunk(s, conv_panels(s)) + MR;
   return ceil_div(s.channels, 16) * 64 +
-         rows * s.kernel_height * s.kernel_width * long(sizeof(float*));
+         rows * s.kernel_height * s.kernel_width * isize(sizeof(float*));
 }
 
 // ---- LINES -----------------------------------------------------------------------------------
 
-constexpr long line_floats(const ConvSizes& s) {
+constexpr isize line_floats(const ConvSizes& s) {
   return ((s.out_width - 1) * s.stride_width + s.kernel_width) * s.channels;
 }
 
 // Lines of the image that `rows` lines of the result read.
-constexpr long line_count(const ConvSizes& s, long rows) {
+constexpr isize line_count(const ConvSizes& s, isize rows) {
   return (rows - 1) * s.stride_height + (s.kernel_height - 1) * s.dilation_height + 1;
 }
 
 // Lines of the result whose lines of the image stay in a quarter of the second level cache.
-constexpr long line_block(const ConvSizes& s) {
-  const long fits =
-      INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / line_floats(s) - line_count(s, 1);
-  return min(max(fits / s.stride_height + 1, 1L), s.out_height);
+constexpr isize line_block(const ConvSizes& s) {
+  const isize fits =
+      INFUSE_BLOCK_BYTES / 4 / isize(sizeof(float)) / line_floats(s) - line_count(s, 1);
+  return min(max(fits / s.stride_height + 1, isize(1)), s.out_height);
 }
 
 // One line of the image, left and right of it zeros; all zeros outside the image. Padding below
 // zero cuts off pixels.
-INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n, long y,
+INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, isize n, isize y,
                                       float* to) {
-  const long all = line_floats(s) / s.channels, left = min(max(s.pad_left, 0L), all);
-  const long without = max(-s.pad_left, 0L);
-  const bool inside = (unsigned long)y < (unsigned long)s.height;
-  const long count = inside ? max(min(s.width - without, all - left), 0L) : 0;
+  const isize all = line_floats(s) / s.channels, left = min(max(s.pad_left, isize(0)), all);
+  const isize without = max(-s.pad_left, isize(0));
+  const bool inside = (usize)y < (usize)s.height;
+  const isize count = inside ? max(min(s.width - without, all - left), isize(0)) : 0;
   memset(to, 0, size_t(left * s.channels) * sizeof(float));
   memset(to + (left + count) * s.channels, 0,
          size_t((all - left - count) * s.channels) * sizeof(float));
@@ -102,7 +102,7 @@ INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n
       memcpy(to, from, size_t(count * s.channels) * sizeof(float));
       return;
     }
-    for (long i = 0; i < count; ++i, to += s.channels, from += s.pitch)
+    for (isize i = 0; i < count; ++i, to += s.channels, from += s.pitch)
       memcpy(to, from, size_t(s.channels) * sizeof(float));
     return;
   }
@@ -116,26 +116,26 @@ INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n
 // The window of one pixel, whose first line starts at `from`, as one row. Up to LANES - 1 floats
 // after both are read and written, too.
 INFUSE_INLINE void copy_window(const ConvSizes& s, const float* from, float* to) {
-  const long width = s.kernel_width * s.channels, step = s.dilation_height * line_floats(s);
-  for (long y = 0; y < s.kernel_height; ++y, from += step, to += width)
-    for (long i = 0; i < width; i += LANES) store(to + i, load(from + i, Full{}), Full{});
+  const isize width = s.kernel_width * s.channels, step = s.dilation_height * line_floats(s);
+  for (isize y = 0; y < s.kernel_height; ++y, from += step, to += width)
+    for (isize i = 0; i < width; i += LANES) store(to + i, load(from + i, Full{}), Full{});
 }
 
 // MR neighbouring pixels times the first V vectors of a panel: row i of segment t starts at
 // a + t * line + i * step. The sums go to the sink without leaving the registers.
 template <int V, class W, class Sink>
-INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line, long k,
-                                 const W* b, long row, long col, const Sink& sink) {
+INFUSE_NOINLINE void window_tile(const float* a, isize step, isize taps, isize line, isize k,
+                                 const W* b, isize row, isize col, const Sink& sink) {
   vf sum[MR][V];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < V; ++j) sum[i][j] = vf{};
 #pragma GCC unroll 1
-  for (long t = 0; t < taps; ++t, a += line) {
+  for (isize t = 0; t < taps; ++t, a += line) {
     const RowGroups rows(a, step);
 #pragma GCC unroll 1
-    for (long p = 0; p < k; ++p, b += NR) {
+    for (isize p = 0; p < k; ++p, b += NR) {
       vf x[V];
 #pragma GCC unroll 2
       for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
@@ -154,57 +154,57 @@ INFUSE_NOINLINE void window_tile(const float* a, long step, long taps, long line
 }
 
 template <class W, class Sink>
-inline void conv_lines(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
-                       long p1, char* scratch, const Sink& sink) {
-  const long k = s.kernel_height * s.kernel_width * s.channels, block = line_block(s),
+inline void conv_lines(const ConvSizes& s, const float* x, const W* w, isize m0, isize m1, isize p0,
+                       isize p1, char* scratch, const Sink& sink) {
+  const isize k = s.kernel_height * s.kernel_width * s.channels, block = line_block(s),
              line = line_floats(s), pitch = gemm_pitch(k);
   float* windows = (float*)scratch;
   float* lines = windows + 2 * MR * pitch + LANES;
   const GemmSizes shape = {m1, s.out_channels, k, pitch};
   const bool whole = s.out_channels % LANES == 0;
-  for (long row = m0, end; row < m1; row = end) {
+  for (isize row = m0, end; row < m1; row = end) {
     Pixel at(s, row);
-    const long y0 = at.y;
+    const isize y0 = at.y;
     end = min((at.n * s.out_height + min(y0 + block, s.out_height)) * s.out_width, m1);
-    for (long i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - y0); ++i)
+    for (isize i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - y0); ++i)
       copy_line(s, x, at.n, y0 * s.stride_height - s.pad_top + i, lines + i * line);
-    for (long i = row, next; i < end; i = next) {
+    for (isize i = row, next; i < end; i = next) {
       auto window = [&] {
         return lines + (at.y - y0) * s.stride_height * line + at.x * s.stride_width * s.channels;
       };
       if (whole && end - i >= MR && s.out_width - at.x >= MR) {
         next = i + MR;
-        for (long p = p0; p < p1; ++p) {
+        for (isize p = p0; p < p1; ++p) {
           auto tile =
               s.out_channels - p * NR < NR ? window_tile<1, W, Sink> : window_tile<2, W, Sink>;
           tile(window(), s.stride_width * s.channels, s.kernel_height, s.dilation_height * line,
                s.kernel_width * s.channels, w + p * k * NR, i, p * NR, sink);
         }
-        for (long j = i; j < next; ++j) at.next(s);
+        for (isize j = i; j < next; ++j) at.next(s);
         continue;
       }
       next = chunk_end(i, end, MR);
-      for (long j = i; j < next; ++j, at.next(s))
+      for (isize j = i; j < next; ++j, at.next(s))
         copy_window(s, window(), windows + (j - i) * pitch);
-      for (long p = p0; p < p1; ++p)
+      for (isize p = p0; p < p1; ++p)
         gemm_rows(shape, windows - i * pitch, w + p * k * NR, i, next, p * NR, sink);
     }
   }
 }
 
-constexpr long lines_bytes(const ConvSizes& s) {
+constexpr isize lines_bytes(const ConvSizes& s) {
   return (line_count(s, line_block(s)) * line_floats(s) + 2 * LANES +
           2 * MR * gemm_pitch(s.kernel_height * s.kernel_width * s.channels)) *
-         long(sizeof(float));
+         isize(sizeof(float));
 }
 
 // ---- GATHERED --------------------------------------------------------------------------------
 
 template <class W, class Sink>
-inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
-                          long p1, char* scratch, const Sink& sink) {
+inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, isize m0, isize m1, isize p0,
+                          isize p1, char* scratch, const Sink& sink) {
   Pixel at(s, m0);
-  auto source = [&](long) {
+  auto source = [&](isize) {
     const float* from =
         x +
         ((at.n * s.height + at.y * s.stride_height) * s.width + at.x * s.stride_width) * s.pitch;
@@ -216,8 +216,8 @@ inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, long m
 
 // Rows [m0, m1) and panels [p0, p1) of a convolution that is not PLAIN.
 template <class W, class Sink>
-INFUSE_INLINE void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W* w, long m0,
-                      long m1, long p0, long p1, char* scratch, const Sink& sink) {
+INFUSE_INLINE void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W* w, isize m0,
+                      isize m1, isize p0, isize p1, char* scratch, const Sink& sink) {
   if (mode == GATHERED)
     conv_gathered(s, x, w, m0, m1, p0, p1, scratch, sink);
   else if (mode == LINES)
@@ -229,7 +229,7 @@ INFUSE_INLINE void conv_part(ConvMode mode, const ConvSizes& s, const float* x, 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv.
-constexpr long conv_scratch(const ConvSizes& s) {
+constexpr isize conv_scratch(const ConvSizes& s) {
   switch (detail::conv_mode(s)) {
     case PLAIN:
       return gemm_scratch({s.batch * s.height * s.width, s.out_channels, s.channels, s.pitch});
@@ -239,7 +239,7 @@ constexpr long conv_scratch(const ConvSizes& s) {
       return detail::lines_bytes(s);
     default:
       return max(detail::taps_bytes(s),
-                 detail::conv_blocks(s) ? detail::taps_in_blocks_bytes(s) : 0L);
+                 detail::conv_blocks(s) ? detail::taps_in_blocks_bytes(s) : isize(0));
   }
 }
 
@@ -247,15 +247,15 @@ constexpr long conv_scratch(const ConvSizes& s) {
 template <ConvMode MODE, class Sink>
 void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
   static_assert(MODE != PLAIN, "that is gemm");
-  const long m = s.batch * s.out_height * s.out_width,
+  const isize m = s.batch * s.out_height * s.out_width,
              k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
   if (m <= 0 || s.out_channels <= 0) return;
-  const long panels = detail::conv_panels(s);
+  const isize panels = detail::conv_panels(s);
   const bool blocks = MODE == TAPS && detail::conv_blocks(s);
-  const long unit = blocks ? detail::BLOCK_PANELS : 1;
+  const isize unit = blocks ? detail::BLOCK_PANELS : 1;
   detail::gemm_parallel(
       ctx, m, detail::ceil_div(panels, unit), k * unit,
-      [&](long m0, long m1, long p0, long p1, int worker) {
+      [&](isize m0, isize m1, isize p0, isize p1, int worker) {
         p0 *= unit, p1 = min(p1 * unit, panels);
         if (blocks)
           detail::conv_taps_in_blocks(s, x, packed_w, m0, m1, p0, p1, ctx.scratch(worker), sink);
@@ -268,7 +268,7 @@ template <class Sink>
 void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
   switch (detail::conv_mode(s)) {
     case PLAIN: {
-      const long m = s.batch * s.out_height * s.out_width;
+      const isize m = s.batch * s.out_height * s.out_width;
       return gemm(ctx, {m, s.out_channels, s.channels, s.pitch}, x, packed_w, sink);
     }
     case GATHERED:

@@ -15,30 +15,30 @@ namespace detail {
 
 // How the windows of a convolution are cut: `count` segments of `width` numbers, `in_line` of them in a line.
 struct Segments {
-  long count, in_line, width, pairs;
+  isize count, in_line, width, pairs;
 };
 
 constexpr Segments conv_segments(const ConvSizes& s) {
   const bool whole = s.groups == 1 && s.dilation_width == 1;
-  const long in_line = whole ? 1 : s.kernel_width,
+  const isize in_line = whole ? 1 : s.kernel_width,
              width = (whole ? s.kernel_width : 1) * (s.channels / s.groups);
-  const long pairs = bf16_pairs(width);
+  const isize pairs = bf16_pairs(width);
   return {s.kernel_height * in_line, in_line, width,
           whole && BF16_TILES ? round_up(pairs, TILE_SIDE) : pairs};
 }
 
 // One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
 template <class T>
-INFUSE_INLINE void round_segment(const ConvSizes& s, const T* line, long x, long steps,
+INFUSE_INLINE void round_segment(const ConvSizes& s, const T* line, isize x, isize steps,
                                  const Segments& cut, T* held, int32_t* to) {
   const bool apart = steps > 1 && s.pitch != s.channels;
   if (x >= 0 && x + steps <= s.width && !apart)
     return round_row(to, line + x * s.pitch, cut.width);
-  const long c = cut.width / steps, first = min(max(-x, 0L), steps);
-  const long last = max(min(s.width - x, steps), first);
+  const isize c = cut.width / steps, first = min(max(-x, isize(0)), steps);
+  const isize last = max(min(s.width - x, steps), first);
   memset(held, 0, size_t(cut.width) * sizeof(T));
-  const long pixels = apart ? 1 : last - first;
-  for (long i = first; i < last; i += pixels)
+  const isize pixels = apart ? 1 : last - first;
+  for (isize i = first; i < last; i += pixels)
     memcpy(held + i * c, line + (x + i) * s.pitch, size_t(pixels * c) * sizeof(T));
   round_row(to, held, cut.width);
 }
@@ -54,12 +54,12 @@ struct WindowRows {
   Pixel at;
 
   INFUSE_INLINE void operator()(int32_t* to) {
-    const long steps = cut.in_line == 1 ? s.kernel_width : 1;
-    for (long ky = 0; ky < s.kernel_height; ++ky) {
-      const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
+    const isize steps = cut.in_line == 1 ? s.kernel_width : 1;
+    for (isize ky = 0; ky < s.kernel_height; ++ky) {
+      const isize y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
       const T* line = x + (at.n * s.height + y) * s.width * s.pitch;
-      for (long i = 0; i < cut.in_line; ++i, to += cut.pairs)
-        if ((unsigned long)y < (unsigned long)s.height)
+      for (isize i = 0; i < cut.in_line; ++i, to += cut.pairs)
+        if ((usize)y < (usize)s.height)
           round_segment(s, line, at.x * s.stride_width - s.pad_left + i * s.dilation_width, steps,
                         cut, held, to);
         else
@@ -70,12 +70,12 @@ struct WindowRows {
 };
 
 // Bytes of the segment that is put together before it is rounded.
-constexpr long held_bytes(const ConvSizes& s) {
-  return ceil_div(conv_segments(s).width, 16) * 16 * long(sizeof(float));
+constexpr isize held_bytes(const ConvSizes& s) {
+  return ceil_div(conv_segments(s).width, 16) * 16 * isize(sizeof(float));
 }
 
 constexpr PhasedImage phased_pairs(const ConvSizes& s) {
-  const long depth = s.channels / s.groups;
+  const isize depth = s.channels / s.groups;
   return {{s.height, s.out_height, s.kernel_height, s.stride_height, s.dilation_height, s.pad_top},
           {s.width, s.out_width, s.kernel_width, s.stride_width, s.dilation_width, s.pad_left},
           depth * 2,
@@ -92,45 +92,45 @@ template <class Unit, class T, class Fill, class Sink>
 void conv_phases(Context& ctx, ConvSizes s, const PhasedImage& image, const T* x,
                  const bfloat16* packed_w, const Fill& fill, const Sink& sink) {
   const int32_t* w = (const int32_t*)packed_w;
-  const long own = s.out_channels / s.groups, depth = s.channels / s.groups;
-  const long panels = ceil_div(own, NR);
-  const long area = s.out_height * s.out_width;
-  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+  const isize own = s.out_channels / s.groups, depth = s.channels / s.groups;
+  const isize panels = ceil_div(own, NR);
+  const isize area = s.out_height * s.out_width;
+  const auto part = [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     char* scratch = (char*)ctx.scratch(worker);
-    for (long p = p0, end; p < p1; p = end) {
-      const long g = p / panels;
+    for (isize p = p0, end; p < p1; p = end) {
+      const isize g = p / panels;
       end = min(p1, (g + 1) * panels);
-      const long n = (g + 1) * own, col = g * own + p % panels * NR;
-      each_image(image, m0, m1, [&](long number, long first, long last) {
+      const isize n = (g + 1) * own, col = g * own + p % panels * NR;
+      each_image(image, m0, m1, [&](isize number, isize first, isize last) {
         const T* plane = x + number * s.height * s.width * s.pitch + g * depth;
         phased_part<Unit>(
             image, scratch, w, first, last, p, end, n - col,
-            [&](char* to, long y, long at, long count) {
+            [&](char* to, isize y, isize at, isize count) {
               const T* from = plane + (y * s.width + at) * s.pitch;
               if (s.pitch == depth) return fill((int32_t*)to, from, count * depth);
-              for (long i = 0; i < count; ++i, to += image.bytes, from += s.pitch)
+              for (isize i = 0; i < count; ++i, to += image.bytes, from += s.pitch)
                 fill((int32_t*)to, from, depth);
             },
-            [&](char* to, long count) { memset(to, 0, size_t(count * image.bytes)); },
-            [&](const int32_t* sums, long count, long row, long panel) {
-              const long at = col + (panel - p) * NR;
+            [&](char* to, isize count) { memset(to, 0, size_t(count * image.bytes)); },
+            [&](const int32_t* sums, isize count, isize row, isize panel) {
+              const isize at = col + (panel - p) * NR;
               drain((const float*)sums, count, number * area + row, at, n, sink);
             });
       });
     }
   };
-  const long k = image.blocks() * TILE_BLOCK / 2;
+  const isize k = image.blocks() * TILE_BLOCK / 2;
   tiled_parallel(ctx, s.batch * area, conv_panels(s), k, s.out_width, part);
 }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_bf16.
-constexpr long conv_bf16_scratch(const ConvSizes& s) {
+constexpr isize conv_bf16_scratch(const ConvSizes& s) {
   if (detail::takes_phases(s)) return detail::phased_pairs(s).scratch();
   const detail::Segments cut = detail::conv_segments(s);
-  const long panels = detail::ceil_div(s.out_channels / s.groups, NR);
-  const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;
+  const isize panels = detail::ceil_div(s.out_channels / s.groups, NR);
+  const isize m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;
   // The vector that ends the last segment of the last row may go past it.
   return detail::held_bytes(s) + 64 +
          (detail::takes_tiles(m, pairs) ? detail::tiled_bytes(m, detail::gemm_pitch(pairs), panels)
@@ -143,11 +143,11 @@ template <class T, class Sink>
 void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
                const Sink& sink) {
   const detail::Segments cut = detail::conv_segments(s);
-  const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
+  const isize m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
              own = s.out_channels / s.groups;
   const bool tiled = detail::takes_tiles(m, pairs);
-  const long panels = detail::ceil_div(own, NR), pitch = detail::gemm_pitch(pairs);
-  const long chunk =
+  const isize panels = detail::ceil_div(own, NR), pitch = detail::gemm_pitch(pairs);
+  const isize chunk =
       tiled ? detail::tiled_chunk(m, pitch, panels) : detail::pair_chunk(pairs, panels);
   if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
@@ -155,25 +155,25 @@ void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
     if (detail::takes_phases(s))
       return detail::conv_phases<TiledPairs>(
           ctx, s, detail::phased_pairs(s), x, packed_w,
-          [](int32_t* to, const T* from, long count) { detail::round_row(to, from, count); }, sink);
+          [](int32_t* to, const T* from, isize count) { detail::round_row(to, from, count); }, sink);
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
-      [&](long m0, long m1, long p0, long p1, int worker) {
+      [&](isize m0, isize m1, isize p0, isize p1, int worker) {
         T* held = (T*)ctx.scratch(worker);
         int32_t* rows = (int32_t*)(ctx.scratch(worker) + detail::held_bytes(s));
-        for (long p = p0, end; p < p1; p = end) {
-          const long g = p / panels;
+        for (isize p = p0, end; p < p1; p = end) {
+          const isize g = p / panels;
           end = min(p1, (g + 1) * panels);
           detail::WindowRows<T> fill = {s, cut, x + g * (s.channels / s.groups), held, {s, m0}};
-          const auto windows = [&](long row, long last) {
-            for (long i = 0; i < last - row; ++i) fill(rows + i * pitch);
+          const auto windows = [&](isize row, isize last) {
+            for (isize i = 0; i < last - row; ++i) fill(rows + i * pitch);
             return rows;
           };
-          const long col = g * own + p % panels * NR, n = (g + 1) * own;
+          const isize col = g * own + p % panels * NR, n = (g + 1) * own;
           if constexpr (BF16_TILES)
             if (tiled) {
-              const auto whole = [&](long row, long last) {
-                for (long i = 0; i < last - row; ++i) {
+              const auto whole = [&](isize row, isize last) {
+                for (isize i = 0; i < last - row; ++i) {
                   fill(rows + i * pitch);
                   fill_up(rows + i * pitch, pairs);
                 }

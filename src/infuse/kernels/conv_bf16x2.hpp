@@ -20,7 +20,7 @@ constexpr PhasedImage split_image(const ConvSizes& s) {
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_bf16x2.
-constexpr long conv_bf16x2_scratch(const ConvSizes& s) { return detail::split_image(s).scratch(); }
+constexpr isize conv_bf16x2_scratch(const ConvSizes& s) { return detail::split_image(s).scratch(); }
 
 // As conv() of conv.hpp, with the filters of each group packed as for gemm_bf16x2, in the order of
 // k: line and column of the window, channel of the group.
@@ -31,7 +31,7 @@ void conv_bf16x2(Context& ctx, ConvSizes s, const float* x, const bfloat16* pack
   if (s.batch <= 0 || s.out_height <= 0 || s.out_width <= 0 || s.out_channels <= 0) return;
   detail::conv_phases<SplitPairs>(
       ctx, s, detail::split_image(s), x, packed_w,
-      [&](int32_t* to, const float* from, long count) { detail::split_row(to, from, count); },
+      [&](int32_t* to, const float* from, isize count) { detail::split_row(to, from, count); },
       sink);
 }
 

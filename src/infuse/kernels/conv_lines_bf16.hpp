@@ -13,14 +13,14 @@ namespace infuse {
 namespace detail {
 
 // Numbers from one rounded line to the next.
-constexpr long rounded_line(const ConvSizes& s) {
+constexpr isize rounded_line(const ConvSizes& s) {
   return ceil_div(line_floats(s) + 1, 2 * LANES) * 2 * LANES;
 }
 
 // Where the windows of neighbouring pixels lie: `step` numbers from one to the next, their `lines`
 // lines `apart`, of `width` numbers each.
 struct RoundedWindows {
-  long step, lines, apart, width;
+  isize step, lines, apart, width;
 
   constexpr explicit RoundedWindows(const ConvSizes& s)
       : step(s.stride_width * s.channels),
@@ -41,7 +41,7 @@ INFUSE_INLINE void rounded_window_sums(const bfloat16* a, RoundedWindows at, con
 #pragma GCC unroll 2
     for (int j = 0; j < V; ++j) sum[i][j] = vf{};
 #pragma GCC unroll 1
-  for (long t = 0; t < at.lines; ++t, a += at.apart) {
+  for (isize t = 0; t < at.lines; ++t, a += at.apart) {
     each(t);
     const bfloat16* x[(R + G - 1) / G];
 #pragma GCC unroll 16
@@ -61,7 +61,7 @@ INFUSE_INLINE void rounded_window_sums(const bfloat16* a, RoundedWindows at, con
       b += NR;
     };
 #pragma GCC unroll 1
-    for (long p = at.width / 2; p > 0; --p) {
+    for (isize p = at.width / 2; p > 0; --p) {
       step(splat(-1));
 #pragma GCC unroll 16
       for (int i = 0; i < R; i += G) x[i / G] += 2;
@@ -78,7 +78,7 @@ template <int R, int V>
 INFUSE_NOINLINE void rounded_windows(const bfloat16* a, RoundedWindows at, const int32_t* b,
                                      float* to) {
   rounded_window_sums<R, V>(
-      a, at, b, [](long) {},
+      a, at, b, [](isize) {},
       [&](vf x, int i, int j) __attribute__((always_inline)) {
         store(to + i * NR + j * LANES, x, Full{});
       });
@@ -87,7 +87,7 @@ INFUSE_NOINLINE void rounded_windows(const bfloat16* a, RoundedWindows at, const
 typedef void (*WindowTile)(const bfloat16*, RoundedWindows, const int32_t*, float*);
 
 template <int V>
-INFUSE_INLINE WindowTile window_tile_of(long rows) {
+INFUSE_INLINE WindowTile window_tile_of(isize rows) {
   static constexpr WindowTile tiles[] = {
       rounded_windows<1, V>,  rounded_windows<2, V>,  rounded_windows<3, V>,
       rounded_windows<4, V>,
@@ -106,14 +106,14 @@ INFUSE_INLINE WindowTile window_tile_of(long rows) {
 // asked for some rows at a time meanwhile.
 template <class Sink>
 INFUSE_NOINLINE void full_window_tile(const bfloat16* a, RoundedWindows at, const int32_t* b,
-                                      long row, long col, const Sink& sink) {
+                                      isize row, isize col, const Sink& sink) {
   const Sink own = sink;
-  const long part = ceil_div(MR, at.lines);
+  const isize part = ceil_div(MR, at.lines);
   rounded_window_sums<MR, 2>(
       a, at, b,
-      [&](long line) __attribute__((always_inline)) {
+      [&](isize line) __attribute__((always_inline)) {
 #pragma GCC unroll 1
-        for (long i = line * part; i < min((line + 1) * part, MR); ++i) {
+        for (isize i = line * part; i < min((line + 1) * part, MR); ++i) {
           own(vf{}, row + i, col, Ahead{});
           own(vf{}, row + i, col + LANES, Ahead{});
         }
@@ -126,29 +126,29 @@ INFUSE_NOINLINE void full_window_tile(const bfloat16* a, RoundedWindows at, cons
 // Rows [m0, m1) and panels [p0, p1) of a convolution whose lines are rounded to `lines`; `line` holds
 // one of them before that.
 template <class Sink>
-inline void conv_rounded_lines(const ConvSizes& s, const float* x, const int32_t* w, long m0,
-                               long m1, long p0, long p1, float* line, bfloat16* lines,
+inline void conv_rounded_lines(const ConvSizes& s, const float* x, const int32_t* w, isize m0,
+                               isize m1, isize p0, isize p1, float* line, bfloat16* lines,
                                const Sink& sink) {
   const RoundedWindows at(s);
-  const long block = line_block(s), panel = at.lines * bf16_pairs(at.width) * NR;
+  const isize block = line_block(s), panel = at.lines * bf16_pairs(at.width) * NR;
   alignas(64) float out[MR * NR];
-  for (long row = m0, end; row < m1; row = end) {
+  for (isize row = m0, end; row < m1; row = end) {
     const Pixel first(s, row);
     end = min((first.n * s.out_height + min(first.y + block, s.out_height)) * s.out_width, m1);
-    const long top = first.y * s.stride_height - s.pad_top;
-    for (long i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - first.y); ++i) {
+    const isize top = first.y * s.stride_height - s.pad_top;
+    for (isize i = 0; i < line_count(s, Pixel(s, end - 1).y + 1 - first.y); ++i) {
       copy_line(s, x, first.n, top + i, line);
       round_row((int32_t*)(lines + i * rounded_line(s)), line, line_floats(s));
     }
-    for (long i = row, stop; i < end; i = stop) {
+    for (isize i = row, stop; i < end; i = stop) {
       const Pixel start(s, i);
       stop = min(i + s.out_width - start.x, end);
       const bfloat16* windows =
           lines + (start.y - first.y) * s.stride_height * rounded_line(s) + start.x * at.step;
-      for (long p = p0; p < p1; ++p) {
+      for (isize p = p0; p < p1; ++p) {
         const bfloat16* a = windows;
-        const long width = s.out_channels - p * NR;
-        for (long j = i, count; j < stop; j += count, a += count * at.step) {
+        const isize width = s.out_channels - p * NR;
+        for (isize j = i, count; j < stop; j += count, a += count * at.step) {
           count = tile_rows(stop - j);
           if (count == MR && width >= NR) {
             full_window_tile(a, at, w + p * panel, j, p * NR, sink);
@@ -165,28 +165,28 @@ inline void conv_rounded_lines(const ConvSizes& s, const float* x, const int32_t
 }
 
 // Bytes of a line before it is rounded.
-constexpr long whole_line_bytes(const ConvSizes& s) {
-  return ceil_div(line_floats(s), 16) * 16 * long(sizeof(float));
+constexpr isize whole_line_bytes(const ConvSizes& s) {
+  return ceil_div(line_floats(s), 16) * 16 * isize(sizeof(float));
 }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_lines_bf16.
-constexpr long conv_lines_bf16_scratch(const ConvSizes& s) {
+constexpr isize conv_lines_bf16_scratch(const ConvSizes& s) {
   return detail::whole_line_bytes(s) + detail::line_count(s, detail::line_block(s)) *
-                                           detail::rounded_line(s) * long(sizeof(bfloat16));
+                                           detail::rounded_line(s) * isize(sizeof(bfloat16));
 }
 
 // As conv() of conv.hpp where conv_takes_planar(s), but for weights packed in pairs.
 template <class Sink>
 void conv_lines_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed_w,
                      const Sink& sink) {
-  const long m = s.batch * s.out_height * s.out_width;
+  const isize m = s.batch * s.out_height * s.out_width;
   if (m <= 0 || s.out_channels <= 0) return;
-  const long pairs = s.kernel_height * bf16_pairs(s.kernel_width * s.channels);
+  const isize pairs = s.kernel_height * bf16_pairs(s.kernel_width * s.channels);
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
-      [&](long m0, long m1, long p0, long p1, int worker) {
+      [&](isize m0, isize m1, isize p0, isize p1, int worker) {
         char* scratch = (char*)ctx.scratch(worker);
         detail::conv_rounded_lines(s, x, (const int32_t*)packed_w, m0, m1, p0, p1, (float*)scratch,
                                    (bfloat16*)(scratch + detail::whole_line_bytes(s)), sink);

@@ -10,13 +10,13 @@
 namespace infuse {
 
 struct ConvSizes {
-  long batch, height, width, channels;
-  long out_height, out_width, out_channels;
-  long kernel_height, kernel_width;
-  long stride_height, stride_width, dilation_height, dilation_width;
-  long pad_top, pad_left;
-  long groups;
-  long pitch;           // floats from one pixel of x to the next
+  isize batch, height, width, channels;
+  isize out_height, out_width, out_channels;
+  isize kernel_height, kernel_width;
+  isize stride_height, stride_width, dilation_height, dilation_width;
+  isize pad_top, pad_left;
+  isize groups;
+  isize pitch;           // floats from one pixel of x to the next
   bool planar = false;  // x is [batch][channels][height][width]; only where conv_takes_planar
   bool taps = false;    // TAPS also where LINES would do
 };
@@ -60,9 +60,9 @@ constexpr ConvMode conv_mode(const ConvSizes& s) {
 
 // Where an output pixel lies.
 struct Pixel {
-  long n, y, x;
+  isize n, y, x;
 
-  Pixel(const ConvSizes& s, long row)
+  Pixel(const ConvSizes& s, isize row)
       : n(row / (s.out_height * s.out_width)),
         y(row / s.out_width % s.out_height),
         x(row % s.out_width) {}
@@ -77,17 +77,17 @@ struct Pixel {
 
 // table[tap * count + i] = where the window of row + i reads tap.
 INFUSE_NOINLINE inline void tap_pointers(const ConvSizes& s, const float* x, const float* zeros,
-                                         long row, long count, const float** table) {
+                                         isize row, isize count, const float** table) {
   Pixel at(s, row);
-  for (long i = 0; i < count; ++i, at.next(s)) {
+  for (isize i = 0; i < count; ++i, at.next(s)) {
     const float** to = table + i;
-    for (long ky = 0; ky < s.kernel_height; ++ky) {
-      const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
+    for (isize ky = 0; ky < s.kernel_height; ++ky) {
+      const isize y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
       const float* line = x + (at.n * s.height + y) * s.width * s.pitch;
-      for (long kx = 0; kx < s.kernel_width; ++kx, to += count) {
-        const long j = at.x * s.stride_width - s.pad_left + kx * s.dilation_width;
+      for (isize kx = 0; kx < s.kernel_width; ++kx, to += count) {
+        const isize j = at.x * s.stride_width - s.pad_left + kx * s.dilation_width;
         const bool inside =
-            (unsigned long)y < (unsigned long)s.height && (unsigned long)j < (unsigned long)s.width;
+            (usize)y < (usize)s.height && (usize)j < (usize)s.width;
         *to = inside ? line + j * s.pitch : zeros;
       }
     }
@@ -96,41 +96,41 @@ INFUSE_NOINLINE inline void tap_pointers(const ConvSizes& s, const float* x, con
 
 // Whether the windows are worth tiles of blocks (gemm_blocks.hpp).
 constexpr bool conv_blocks(const ConvSizes& s) {
-  const long depth = s.kernel_height * s.kernel_width * s.channels;
+  const isize depth = s.kernel_height * s.kernel_width * s.channels;
   return s.groups == 1 && s.channels >= BLOCK_STEP &&
          takes_blocks({BLOCK_ROWS, s.out_channels, depth, s.pitch});
 }
 
 // Rows that pass by before the next panels: those of gemm, of which numbers lie in many windows.
-constexpr long conv_block_chunk(const ConvSizes& s) {
+constexpr isize conv_block_chunk(const ConvSizes& s) {
   return block_chunk(s.stride_height * s.stride_width * s.channels);
 }
 
 // Rows whose pointers lie in a table, those of a segment one after another.
 struct RowsInTable {
   const float* const* table;
-  long first, rows;
+  isize first, rows;
 
-  INFUSE_INLINE long step() const { return rows; }
-  INFUSE_INLINE const float* const* at(long row, long, const float**) const {
+  INFUSE_INLINE isize step() const { return rows; }
+  INFUSE_INLINE const float* const* at(isize row, isize, const float**) const {
     return table + (row - first);
   }
 };
 
 template <class Sink>
-inline void conv_taps_in_blocks(const ConvSizes& s, const float* x, const float* w, long m0,
-                                long m1, long p0, long p1, char* scratch, const Sink& sink) {
-  const long taps = s.kernel_height * s.kernel_width, chunk = conv_block_chunk(s);
+inline void conv_taps_in_blocks(const ConvSizes& s, const float* x, const float* w, isize m0,
+                                isize m1, isize p0, isize p1, char* scratch, const Sink& sink) {
+  const isize taps = s.kernel_height * s.kernel_width, chunk = conv_block_chunk(s);
   const DepthBlocks depth(taps, s.channels);
   float* zeros = (float*)scratch;
   memset(zeros, 0, size_t(s.channels) * sizeof(float));
   const float** table = (const float**)(zeros + ceil_div(s.channels, 16) * 16);
   float* sums = (float*)(table + ceil_div(taps * min(m1 - m0, chunk), 8) * 8);
-  const long whole = taps * s.channels * NR * long(sizeof(float));
+  const isize whole = taps * s.channels * NR * isize(sizeof(float));
   const bool passes = (p1 - p0) * whole > INFUSE_BLOCK_BYTES / 2;
-  const long parts = ceil_div(m1 - m0, chunk), tiles = ceil_div(m1 - m0, BLOCK_ROWS);
-  for (long i = 0; i < parts; ++i) {
-    const long row = m0 + split(tiles, parts, i) * BLOCK_ROWS,
+  const isize parts = ceil_div(m1 - m0, chunk), tiles = ceil_div(m1 - m0, BLOCK_ROWS);
+  for (isize i = 0; i < parts; ++i) {
+    const isize row = m0 + split(tiles, parts, i) * BLOCK_ROWS,
                end = min(m0 + split(tiles, parts, i + 1) * BLOCK_ROWS, m1);
     tap_pointers(s, x, zeros, row, end - row, table);
     block_part(RowsInTable{table, row, end - row}, depth, w, row, end, p0, p1, p0 * NR,
@@ -138,12 +138,12 @@ inline void conv_taps_in_blocks(const ConvSizes& s, const float* x, const float*
   }
 }
 
-constexpr long taps_in_blocks_bytes(const ConvSizes& s) {
-  const long taps = s.kernel_height * s.kernel_width,
+constexpr isize taps_in_blocks_bytes(const ConvSizes& s) {
+  const isize taps = s.kernel_height * s.kernel_width,
              rows = min(s.batch * s.out_height * s.out_width, conv_block_chunk(s)),
              word = sizeof(float);
-  const long sums = DepthBlocks(taps, s.channels).count > 1 ? rows * BLOCK_COLUMNS : 0;
-  return ceil_div(s.channels, 16) * 64 + (ceil_div(taps * rows, 8) * 8) * long(sizeof(float*)) +
+  const isize sums = DepthBlocks(taps, s.channels).count > 1 ? rows * BLOCK_COLUMNS : 0;
+  return ceil_div(s.channels, 16) * 64 + (ceil_div(taps * rows, 8) * 8) * isize(sizeof(float*)) +
          sums * word;
 }
 

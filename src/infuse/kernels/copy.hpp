@@ -6,7 +6,7 @@
 namespace infuse {
 
 constexpr int MOST_DIMS = 16;
-constexpr long COPY_GRAIN = 32768;  // bytes that are worth a thread
+constexpr isize COPY_GRAIN = 32768;  // bytes that are worth a thread
 
 template <int Bytes>
 struct Element;
@@ -36,12 +36,12 @@ namespace copying {
 /** Loop dimensions, outermost first, with the element strides of source and destination. */
 struct Dims {
   int rank;
-  long size[MOST_DIMS], from[MOST_DIMS], to[MOST_DIMS];
+  isize size[MOST_DIMS], from[MOST_DIMS], to[MOST_DIMS];
 };
 
 // ---------------------------------------------------------------- making loops simple
 
-inline void append(Dims* dims, long size, long from, long to) {
+inline void append(Dims* dims, isize size, isize from, isize to) {
   int at = dims->rank++;
   for (; at > 0 && dims->to[at - 1] < to; --at) {
     dims->size[at] = dims->size[at - 1];
@@ -81,8 +81,8 @@ inline void remove(Dims* dims, int at) {
 
 /** Sizes of one removed, destination strides positive and falling, neighbours merged; false when
  * empty. */
-inline bool simplify(int rank, const long* size, const long* from, const long* to, Dims* dims,
-                     long* from_start, long* to_start) {
+inline bool simplify(int rank, const isize* size, const isize* from, const isize* to, Dims* dims,
+                     isize* from_start, isize* to_start) {
   dims->rank = 0;
   *from_start = *to_start = 0;
   for (int i = 0; i < rank; ++i) {
@@ -103,12 +103,12 @@ inline bool simplify(int rank, const long* size, const long* from, const long* t
 /** Where an index of the outer loops lies in source and destination. */
 struct Walk {
   const Dims* dims;
-  long at[MOST_DIMS];
-  long from, to;
+  isize at[MOST_DIMS];
+  isize from, to;
 
-  Walk(const Dims* loops, long index) : dims(loops), from(0), to(0) {
+  Walk(const Dims* loops, isize index) : dims(loops), from(0), to(0) {
     for (int i = dims->rank - 1; i >= 0; --i) {
-      const long size = dims->size[i] > 0 ? dims->size[i] : 1;
+      const isize size = dims->size[i] > 0 ? dims->size[i] : 1;
       at[i] = index % size;
       index /= size;
       from += at[i] * dims->from[i];
@@ -128,8 +128,8 @@ struct Walk {
   }
 };
 
-inline long product(const Dims& dims) {
-  long all = 1;
+inline isize product(const Dims& dims) {
+  isize all = 1;
   for (int i = 0; i < dims.rank; ++i) all *= dims.size[i];
   return all;
 }
@@ -137,26 +137,26 @@ inline long product(const Dims& dims) {
 /** A copy whose outer loops are walked, and what is done with one piece [begin, end) of the inner.
  */
 struct Job {
-  void (*piece)(const Job& job, long from, long to, long begin, long end);
+  void (*piece)(const Job& job, isize from, isize to, isize begin, isize end);
   const void* from;
   void* to;
-  long from_stride, to_stride;  // of the loop that is cut into pieces
-  long across, across_from;     // of a transpose: the size and source stride of the other loop
+  isize from_stride, to_stride;  // of the loop that is cut into pieces
+  isize across, across_from;     // of a transpose: the size and source stride of the other loop
 };
 
 /** Runs the job for all outer indices and all pieces of [0, n), `bytes` being those of one of n. */
-inline void each_piece(Context& context, const Dims& outer, long n, long piece, long bytes,
+inline void each_piece(Context& context, const Dims& outer, isize n, isize piece, isize bytes,
                        const Job& job) {
-  long pieces = (n + piece - 1) / piece;
-  long cost = (piece < n ? piece : n) * bytes;
-  long grain = (COPY_GRAIN + cost - 1) / cost;
+  isize pieces = (n + piece - 1) / piece;
+  isize cost = (piece < n ? piece : n) * bytes;
+  isize grain = (COPY_GRAIN + cost - 1) / cost;
   context.parallel(
       product(outer) * pieces,
-      [&](long first, long last, int) {
+      [&](isize first, isize last, int) {
         Walk walk(&outer, first / pieces);
-        long part = first % pieces;
-        for (long unit = first; unit < last; ++unit) {
-          long begin = part * piece, end = begin + piece < n ? begin + piece : n;
+        isize part = first % pieces;
+        for (isize unit = first; unit < last; ++unit) {
+          isize begin = part * piece, end = begin + piece < n ? begin + piece : n;
           job.piece(job, walk.from, walk.to, begin, end);
           if (++part == pieces) {
             part = 0;
@@ -175,15 +175,15 @@ inline void move(void* to, const void* from) {
 }
 
 /** Copies a run of bytes that do not overlap; short runs without a call. */
-inline void copy_run(char* to, const char* from, long bytes) {
+inline void copy_run(char* to, const char* from, isize bytes) {
   if (bytes > 256) {
     memcpy(to, from, static_cast<size_t>(bytes));
-  } else if (bytes >= long(sizeof(vf))) {
-    constexpr long STEP = sizeof(vf);
-    for (long i = 0; i < bytes - STEP; i += STEP) move<STEP>(to + i, from + i);
+  } else if (bytes >= isize(sizeof(vf))) {
+    constexpr isize STEP = sizeof(vf);
+    for (isize i = 0; i < bytes - STEP; i += STEP) move<STEP>(to + i, from + i);
     move<STEP>(to + bytes - STEP, from + bytes - STEP);
   } else if (bytes >= 16) {
-    for (long i = 0; i < bytes - 16; i += 16) move<16>(to + i, from + i);
+    for (isize i = 0; i < bytes - 16; i += 16) move<16>(to + i, from + i);
     move<16>(to + bytes - 16, from + bytes - 16);
   } else if (bytes >= 8) {
     move<8>(to, from);
@@ -192,60 +192,60 @@ inline void copy_run(char* to, const char* from, long bytes) {
     move<4>(to, from);
     move<4>(to + bytes - 4, from + bytes - 4);
   } else {
-    for (long i = 0; i < bytes; ++i) to[i] = from[i];
+    for (isize i = 0; i < bytes; ++i) to[i] = from[i];
   }
 }
 
 }  // namespace copying
 
 /** Copies bytes that do not overlap; short runs without a call. */
-inline void copy_bytes(void* to, const void* from, long bytes) {
+inline void copy_bytes(void* to, const void* from, isize bytes) {
   copying::copy_run(static_cast<char*>(to), static_cast<const char*>(from), bytes);
 }
 
 namespace copying {
 
 template <class T>
-inline void run_piece(const Job& job, long from, long to, long begin, long end) {
+inline void run_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   copy_bytes(static_cast<T*>(job.to) + to + begin, static_cast<const T*>(job.from) + from + begin,
-             (end - begin) * long(sizeof(T)));
+             (end - begin) * isize(sizeof(T)));
 }
 
 /** Short runs of `across` elements. */
 template <class T>
-inline void runs_piece(const Job& job, long from, long to, long begin, long end) {
+inline void runs_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   const T* source = static_cast<const T*>(job.from) + from;
   T* target = static_cast<T*>(job.to) + to;
-  const long bytes = job.across * long(sizeof(T)), from_step = job.from_stride,
+  const isize bytes = job.across * isize(sizeof(T)), from_step = job.from_stride,
              to_step = job.to_stride;
-  for (long i = begin; i < end; ++i)
+  for (isize i = begin; i < end; ++i)
     copy_bytes(target + i * to_step, source + i * from_step, bytes);
 }
 
 template <class T>
-inline void strided_piece(const Job& job, long from, long to, long begin, long end) {
+inline void strided_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   const T* source = static_cast<const T*>(job.from) + from + begin * job.from_stride;
   T* target = static_cast<T*>(job.to) + to + begin * job.to_stride;
   if (job.from_stride == 0 && job.to_stride == 1) {
     T value = *source;
-    for (long i = 0; i < end - begin; ++i) target[i] = value;
+    for (isize i = 0; i < end - begin; ++i) target[i] = value;
   } else {
-    const long to_step = job.to_stride, from_step = job.from_stride;
-    for (long i = 0; i < end - begin; ++i) target[i * to_step] = source[i * from_step];
+    const isize to_step = job.to_stride, from_step = job.from_stride;
+    for (isize i = 0; i < end - begin; ++i) target[i * to_step] = source[i * from_step];
   }
 }
 
 // ---------------------------------------------------------------- transposes
 
 template <class T>
-inline void weave_piece(const Job& job, long from, long to, long begin, long end) {
+inline void weave_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   interleave_any(static_cast<T*>(job.to) + to + begin * job.across,
                  static_cast<const T*>(job.from) + from + begin, job.across_from, end - begin,
                  job.across);
 }
 
 template <class T>
-inline void part_piece(const Job& job, long from, long to, long begin, long end) {
+inline void part_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   separate_any(static_cast<T*>(job.to) + to + begin, job.to_stride,
                static_cast<const T*>(job.from) + from + begin * job.across, end - begin,
                job.across);
@@ -253,7 +253,7 @@ inline void part_piece(const Job& job, long from, long to, long begin, long end)
 
 /** A block that is cut along the loop that reads its neighbours. */
 template <class T>
-inline void wide_piece(const Job& job, long from, long to, long begin, long end) {
+inline void wide_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   turn_block<T>(static_cast<T*>(job.to) + to + begin * job.to_stride, job.to_stride,
                 static_cast<const T*>(job.from) + from + begin, job.across_from, end - begin,
                 job.across);
@@ -261,7 +261,7 @@ inline void wide_piece(const Job& job, long from, long to, long begin, long end)
 
 /** A block that is cut along the loop that writes its neighbours. */
 template <class T>
-inline void high_piece(const Job& job, long from, long to, long begin, long end) {
+inline void high_piece(const Job& job, isize from, isize to, isize begin, isize end) {
   turn_block<T>(static_cast<T*>(job.to) + to + begin, job.to_stride,
                 static_cast<const T*>(job.from) + from + begin * job.from_stride, job.from_stride,
                 job.across, end - begin);
@@ -270,8 +270,8 @@ inline void high_piece(const Job& job, long from, long to, long begin, long end)
 /** What copies pieces of elements of so many bytes; no `weave` and `part` for those that have none.
  */
 struct Pieces {
-  typedef void (*Piece)(const Job& job, long from, long to, long begin, long end);
-  long bytes;
+  typedef void (*Piece)(const Job& job, isize from, isize to, isize begin, isize end);
+  isize bytes;
   Piece run, runs, strided, wide, high, weave, part;
 };
 
@@ -290,8 +290,8 @@ inline Pieces pieces_of() {
 inline void transpose(Context& context, const Dims& dims, int along, const Pieces& pieces,
                       const void* from, void* to) {
   int last = dims.rank - 1;
-  long width = dims.size[along], height = dims.size[last], bytes = pieces.bytes;
-  long from_stride = dims.from[last], to_stride = dims.to[along];
+  isize width = dims.size[along], height = dims.size[last], bytes = pieces.bytes;
+  isize from_stride = dims.from[last], to_stride = dims.to[along];
   Dims outer = dims;
   remove(&outer, last);
   remove(&outer, along);
@@ -314,9 +314,9 @@ inline void transpose(Context& context, const Dims& dims, int along, const Piece
 // ---------------------------------------------------------------- choosing
 
 /** True when the innermost run is one wider element for all loops; makes it so. */
-inline bool widen(Dims* dims, long most) {
+inline bool widen(Dims* dims, isize most) {
   int last = dims->rank - 1;
-  long run = dims->size[last];
+  isize run = dims->size[last];
   if (last == 0 || dims->from[last] != 1 || dims->to[last] != 1 || run > most || (run & (run - 1)))
     return false;
   for (int i = 0; i < last; ++i)
@@ -332,7 +332,7 @@ inline bool widen(Dims* dims, long most) {
 inline void copy_dims(Context& context, const Dims& dims, const Pieces& pieces, const void* from,
                       void* to) {
   int last = dims.rank - 1;
-  long count = dims.size[last], from_stride = dims.from[last], to_stride = dims.to[last];
+  isize count = dims.size[last], from_stride = dims.from[last], to_stride = dims.to[last];
   if (to_stride == 1 && from_stride != 1)
     for (int i = last - 1; i >= 0; --i)
       if (dims.from[i] == 1) return transpose(context, dims, i, pieces, from, to);
@@ -342,16 +342,16 @@ inline void copy_dims(Context& context, const Dims& dims, const Pieces& pieces, 
   if (run && last > 0 && count * pieces.bytes <= 1024) {
     outer.rank = last - 1;
     Job runs = {pieces.runs, from, to, dims.from[last - 1], dims.to[last - 1], count, 0};
-    return each_piece(context, outer, dims.size[last - 1], (1L << 14) / count + 1,
+    return each_piece(context, outer, dims.size[last - 1], (isize(1) << 14) / count + 1,
                       count * pieces.bytes, runs);
   }
   Job job = {run ? pieces.run : pieces.strided, from, to, from_stride, to_stride, 0, 0};
-  each_piece(context, outer, count, 1L << 14, pieces.bytes, job);
+  each_piece(context, outer, count, isize(1) << 14, pieces.bytes, job);
 }
 
 /** Pieces of elements of `bytes` bytes, which are Bytes or a multiple. */
 template <int Bytes>
-inline Pieces pieces_for(long bytes) {
+inline Pieces pieces_for(isize bytes) {
   if constexpr (Bytes < 16) {
     if (bytes > Bytes) return pieces_for<2 * Bytes>(bytes);
   }
@@ -366,15 +366,15 @@ inline Pieces pieces_for(long bytes) {
  * overlap.
  */
 template <int ElemBytes>
-void copy_nd(Context& context, int rank, const long* dims, const long* src_strides,
-                    const long* dst_strides, const void* src, void* dst) {
+void copy_nd(Context& context, int rank, const isize* dims, const isize* src_strides,
+                    const isize* dst_strides, const void* src, void* dst) {
   copying::Dims loops;
-  long from_start, to_start;
+  isize from_start, to_start;
   if (!copying::simplify(rank, dims, src_strides, dst_strides, &loops, &from_start, &to_start))
     return;
   const char* from = static_cast<const char*>(src) + from_start * ElemBytes;
   char* to = static_cast<char*>(dst) + to_start * ElemBytes;
-  long run = loops.size[loops.rank - 1] * ElemBytes;
+  isize run = loops.size[loops.rank - 1] * ElemBytes;
   bool aligned = (reinterpret_cast<intptr_t>(from) | reinterpret_cast<intptr_t>(to)) % run == 0;
   bool wide = aligned && copying::widen(&loops, 16 / ElemBytes);
   const copying::Pieces pieces = copying::pieces_for<ElemBytes>(wide ? run : ElemBytes);
@@ -383,15 +383,15 @@ void copy_nd(Context& context, int rank, const long* dims, const long* src_strid
 
 /** Writes `value` to count elements. */
 template <class T>
-inline void fill(Context& context, T* to, long count, T value) {
+inline void fill(Context& context, T* to, isize count, T value) {
   context.parallel(
       count,
-      [to, value](long begin, long end, int) {
+      [to, value](isize begin, isize end, int) {
         T* target = to;
         const T own = value;  // as what is stored could lie over what the function refers to
-        for (long i = begin; i < end; ++i) target[i] = own;
+        for (isize i = begin; i < end; ++i) target[i] = own;
       },
-      COPY_GRAIN / long(sizeof(T)));
+      COPY_GRAIN / isize(sizeof(T)));
 }
 
 }  // namespace infuse
@@ -399,6 +399,6 @@ inline void fill(Context& context, T* to, long count, T value) {
 // Copies of elements of so many bytes, which depend on no model (see gemm_shared.hpp).
 #define INFUSE_SHARED_COPY(how, BYTES)                                                     \
   namespace infuse {                                                                       \
-  how template void copy_nd<BYTES>(Context&, int, const long*, const long*, const long*,   \
+  how template void copy_nd<BYTES>(Context&, int, const isize*, const isize*, const isize*,   \
                                    const void*, void*);                                    \
   }

@@ -12,15 +12,15 @@ namespace depthwise_detail {
 struct Row {
   const DepthwiseSizes* shape;
   const float* weights;  // [kh][kw][channels]
-  long out;              // index of the first pixel of the output row
-  long top;              // input row of the first kernel row
-  long first_ky, last_ky;
-  long channels, begin, end;
+  isize out;              // index of the first pixel of the output row
+  isize top;              // input row of the first kernel row
+  isize first_ky, last_ky;
+  isize channels, begin, end;
 };
 
-inline Row row_of(const DepthwiseSizes& shape, const float* weights, long channels, long index) {
+inline Row row_of(const DepthwiseSizes& shape, const float* weights, isize channels, isize index) {
   Row row;
-  long oy = index % shape.out_height;
+  isize oy = index % shape.out_height;
   row.shape = &shape;
   row.weights = weights;
   row.out = index * shape.out_width;
@@ -36,14 +36,14 @@ inline Row row_of(const DepthwiseSizes& shape, const float* weights, long channe
 /** The input lines of a row's kernel rows in an image whose pixels lie one after another. */
 struct ImageLines {
   const float* image;
-  long line, pixel;  // floats from one line and one pixel to the next
+  isize line, pixel;  // floats from one line and one pixel to the next
 
-  INFUSE_INLINE const float* operator()(const Row& row, long ky) const {
+  INFUSE_INLINE const float* operator()(const Row& row, isize ky) const {
     return image + (row.top + ky * row.shape->dilation_height) * line;
   }
 };
 
-inline ImageLines image_lines(const DepthwiseSizes& shape, const float* x, long index) {
+inline ImageLines image_lines(const DepthwiseSizes& shape, const float* x, isize index) {
   return {x + index / shape.out_height * shape.height * shape.width * shape.channels,
           shape.width * shape.channels, shape.channels};
 }
@@ -56,22 +56,22 @@ constexpr int pixels(int kw) { return LANES == 16 || kw <= 5 ? 8 : 7; }
  * lines(row, ky) is where the first pixel of the input line of a kernel row lies.
  */
 template <int KW, int S, int P, bool Edge, class Lines, class Sink>
-INFUSE_INLINE void neighbours(const Row& row, long ox, const Lines& lines, const Sink& sink) {
+INFUSE_INLINE void neighbours(const Row& row, isize ox, const Lines& lines, const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
-  const long channels = row.channels, step = lines.pixel;
-  const long width = row.shape->width, out_width = row.shape->out_width;
-  const long left = ox * S - row.shape->pad_left, corner = left * step;
-  const long first_ky = row.first_ky, last_ky = row.last_ky, out = row.out + ox;
+  const isize channels = row.channels, step = lines.pixel;
+  const isize width = row.shape->width, out_width = row.shape->out_width;
+  const isize left = ox * S - row.shape->pad_left, corner = left * step;
+  const isize first_ky = row.first_ky, last_ky = row.last_ky, out = row.out + ox;
   const float* filter = row.weights + first_ky * KW * channels;
   // Copies, as compilers must expect that a result is stored over what references lead to.
   const Lines from = lines;
   const Sink own = sink;
-  sweep(row.begin, row.end, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(row.begin, row.end, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vf sum[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = vf{};
     const float* taps = filter + c;
-    for (long ky = first_ky; ky < last_ky; ++ky) {
+    for (isize ky = first_ky; ky < last_ky; ++ky) {
       vf tap[KW];
 #pragma GCC unroll 8
       for (int kx = 0; kx < KW; ++kx) {
@@ -104,8 +104,8 @@ template <int KW, int S, class Lines, class Sink>
 INFUSE_NOINLINE void whole_row(const Row& row, const Lines& lines, const Sink& sink) {
   constexpr int P = pixels(KW);
   const DepthwiseSizes& shape = *row.shape;
-  for (long ox = 0; ox < shape.out_width; ox += P) {
-    long left = ox * S - shape.pad_left;
+  for (isize ox = 0; ox < shape.out_width; ox += P) {
+    isize left = ox * S - shape.pad_left;
     bool inside = left >= 0 && left + (P - 1) * S + KW <= shape.width && ox + P <= shape.out_width;
     if (inside)
       neighbours<KW, S, P, false>(row, ox, lines, sink);
@@ -115,22 +115,22 @@ INFUSE_NOINLINE void whole_row(const Row& row, const Lines& lines, const Sink& s
 }
 
 /** Blocks of channels that keep all threads busy although there are few rows. */
-inline long channel_blocks(const Context& context, long rows, long channels) {
-  long wanted = context.threads > 1 ? (8L * context.threads + rows - 1) / rows : 1;
-  long most = channels / 64;
+inline isize channel_blocks(const Context& context, isize rows, isize channels) {
+  isize wanted = context.threads > 1 ? (isize(8) * context.threads + rows - 1) / rows : 1;
+  isize most = channels / 64;
   return wanted < most ? wanted : most > 1 ? most : 1;
 }
 
 template <class Body>
 inline void each_row(Context& context, const DepthwiseSizes& shape, const float* weights,
-                     long channels, const Body& body) {
-  long rows = shape.batch * shape.out_height, blocks = channel_blocks(context, rows, channels);
-  long step = round_up((channels + blocks - 1) / blocks, LANES);
-  long work = shape.out_width * shape.kernel_height * shape.kernel_width * step;
+                     isize channels, const Body& body) {
+  isize rows = shape.batch * shape.out_height, blocks = channel_blocks(context, rows, channels);
+  isize step = round_up((channels + blocks - 1) / blocks, LANES);
+  isize work = shape.out_width * shape.kernel_height * shape.kernel_width * step;
   context.parallel(
       rows * blocks,
-      [&](long first, long last, int) {
-        for (long unit = first; unit < last; ++unit) {
+      [&](isize first, isize last, int) {
+        for (isize unit = first; unit < last; ++unit) {
           Row row = row_of(shape, weights, channels, unit % rows);
           row.begin = unit / rows * step;
           row.end = row.begin + step < channels ? row.begin + step : channels;
@@ -150,7 +150,7 @@ template <int KW, int STRIDE, class Sink>
 inline void depthwise(Context& context, const DepthwiseSizes& shape, const float* x,
                       const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
-  each_row(context, shape, weights, shape.channels, [&](const Row& row, long index) {
+  each_row(context, shape, weights, shape.channels, [&](const Row& row, isize index) {
     whole_row<KW, STRIDE>(row, image_lines(shape, x, index), sink);
   });
 }

@@ -21,7 +21,7 @@ namespace {
 
 enum Status { OK = 0, OUT_OF_MEMORY = 1, BAD_DATA = 2 };
 
-bool too_large(const Program* p, const List& sizes, const long* d) {
+bool too_large(const Program* p, const List& sizes, const isize* d) {
   for (int i = 0; i < sizes.count; ++i)
     if (!(estimated(p->term[sizes.items[i]], d) < TOO_LARGE)) return true;
   return false;
@@ -34,7 +34,7 @@ bool too_large(const Program* p, const List& sizes, const long* d) {
 struct Run {
   const Program* p;
   Context* pool;
-  long *d, *values;
+  isize *d, *values;
   Frame* frames;
   const void** all_inputs;
   const char* error;
@@ -43,7 +43,7 @@ struct Run {
 
 namespace {
 
-long value_of(const Run* m, int term) {
+isize value_of(const Run* m, int term) {
   const Term& t = m->p->term[term];
   return t.late ? evaluated(t, m->d) : m->values[term];
 }
@@ -68,7 +68,7 @@ char* lies(const Run* m, const Frame* f, const Site& site) {
 int run_part(Run* m, int number, const void* const* in, void* const* out);
 
 /** Does a script; what it ends with. */
-long scripted(Run* m, const Script& script, Slot* s) {
+isize scripted(Run* m, const Script& script, Slot* s) {
   for (int at = 0; at < script.count; ++at) {
     const ScriptStep& step = script.steps[at];
     switch (step.kind) {
@@ -77,7 +77,7 @@ long scripted(Run* m, const Script& script, Slot* s) {
       case DO_UNLESS:
         if (!s[step.a].i) at = int(step.b) - 1;
         break;
-      case DO_END: return long(step.a);
+      case DO_END: return isize(step.a);
       case DO_CALL: s[step.a].i = m->p->called[step.b]->call(*m->pool, s + step.c); break;
       case DO_BODY: {
         const int failed = run_part(m, int(step.a), &s[step.b].p, nullptr);
@@ -89,14 +89,14 @@ long scripted(Run* m, const Script& script, Slot* s) {
       case DO_TERM: s[step.a].i = value_of(m, int(step.b)); break;
       case DO_ESTIMATE: s[step.a].f = estimated(m->p->term[step.b], m->d); break;
       case DO_GET: s[step.a].i = m->d[step.b]; break;
-      case DO_SET: m->d[step.a] = long(s[step.b].i); break;
+      case DO_SET: m->d[step.a] = isize(s[step.b].i); break;
       default: compute(step, s); break;
     }
   }
   return 0;
 }
 
-long called(Run* m, const Frame* f, const Call& call) {
+isize called(Run* m, const Frame* f, const Call& call) {
   Slot* slots = f->slots;
   for (int i = 0; i < call.fill_count; ++i) {
     const Fill& each = call.fills[i];
@@ -125,7 +125,7 @@ long called(Run* m, const Frame* f, const Call& call) {
 int fail(Run* m, int failure, const char* where) {
   if (m->error) return failure;
   int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-  const long limit = m->pool->index_limit;
+  const isize limit = m->pool->index_limit;
   if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
     snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
              m->pool->bad_index, limit);
@@ -134,7 +134,7 @@ int fail(Run* m, int failure, const char* where) {
 }
 
 /** The arena's bytes for these sizes; negative when memory runs out, or a buffer does not fit. */
-long place(Run* m, Frame* f) {
+isize place(Run* m, Frame* f) {
   const ProgramPart* q = f->q;
   for (int i = 0; i < q->buffers; ++i) f->bytes[i] = value_of(m, q->buffer_terms[i]);
   if (q->total >= 0) {
@@ -147,7 +147,7 @@ long place(Run* m, Frame* f) {
   const ArenaItems items = {f->bytes, q->first, q->last, q->buffers};
   void* work = malloc(size_t(arena_scratch(q->buffers)));
   if (!work) return -1;
-  const long total = arena_plan(&items, q->orders, q->attempts, f->offsets, work);
+  const isize total = arena_plan(&items, q->orders, q->attempts, f->offsets, work);
   free(work);
   return total;
 }
@@ -157,7 +157,7 @@ int prepare(Run* m, Frame* f) {
   const Program* p = m->p;
   const ProgramPart* q = f->q;
   const bool outermost = f == m->frames;
-  const size_t key = sizeof(long) * size_t(outermost ? p->input_symbols : p->symbols);
+  const size_t key = sizeof(isize) * size_t(outermost ? p->input_symbols : p->symbols);
   if (f->planned && memcmp(m->d, f->key, key) == 0) return 0;
   f->planned = false;
   if (too_large(p, q->before_run, m->d)) {
@@ -171,8 +171,8 @@ int prepare(Run* m, Frame* f) {
     m->error = q->check[i].message;
     return DIFFERENT_SIZES;
   }
-  const long bytes = place(m, f);
-  long scratch = 64;
+  const isize bytes = place(m, f);
+  isize scratch = 64;
   for (int i = 0; i < q->scratch_count; ++i)
     scratch = max_long(scratch, called(m, f, q->scratch[i]));
   if (bytes < 0 || !m->pool->reserve(scratch) || !obtain(&f->arena, bytes))
@@ -198,7 +198,7 @@ int run_step(Run* m, Frame* f, const ProgramStep& step) {
     for (int i = 0; i < step.written.count; ++i) any |= value_of(m, step.written.items[i]) > 0;
     if (!any) return 0;
   }
-  const long failed = called(m, f, step.call);
+  const isize failed = called(m, f, step.call);
   return step.checks && failed ? fail(m, int(failed), step.where) : 0;
 }
 
@@ -228,7 +228,7 @@ INFUSE_API void* infuse_program_load(const void* content, int64_t bytes, const v
                                      int64_t weight_bytes, const void* own, char* why,
                                      int64_t room) {
   return load_program((const char*)content, bytes, weights, weight_bytes,
-                      (const FunctionTable*)own, why, long(room));
+                      (const FunctionTable*)own, why, isize(room));
 }
 
 /** What callers have to agree with: how many symbols, inputs and outputs it has, and the rank of each
@@ -264,7 +264,7 @@ INFUSE_API void* infuse_program_open(void* program, int threads) {
   m->p = p;
   m->error = "";
   m->pool = context_open(threads);
-  m->d = zeros<long>(p->symbols), m->values = zeros<long>(p->terms);
+  m->d = zeros<isize>(p->symbols), m->values = zeros<isize>(p->terms);
   m->frames = zeros<Frame>(p->parts);
   m->all_inputs = zeros<const void*>(p->part[0].inputs);
   bool whole = m->pool && m->d && m->values && m->frames && m->all_inputs;
@@ -277,15 +277,15 @@ INFUSE_API void* infuse_program_open(void* program, int threads) {
 INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims) {
   const Program* p = (const Program*)program;
   const ProgramPart* q = p->part;
-  long* d = zeros<long>(p->symbols);
+  isize* d = zeros<isize>(p->symbols);
   if (!d) return OUT_OF_MEMORY;
   bool valid = true;
   for (int i = 0; i < p->input_symbols; ++i) {
-    d[i] = long(symbols[i]);
+    d[i] = isize(symbols[i]);
     valid &= d[i] >= 0;
   }
   valid = valid && !too_large(p, q->before_run, d);
-  long at = 0;
+  isize at = 0;
   for (int k = 0; k < q->outputs && valid; ++k) {
     for (int i = 0; i < q->output[k].sizes.count; ++i) {
       const Term& term = p->term[q->output[k].sizes.items[i]];
@@ -305,7 +305,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   const ProgramPart* q = m->p->part;
   m->error = nullptr;
   m->pool->index_limit = -1;
-  for (int i = 0; i < m->p->input_symbols; ++i) m->d[i] = long(symbols[i]);
+  for (int i = 0; i < m->p->input_symbols; ++i) m->d[i] = isize(symbols[i]);
   if (q->has_defaults) {
     for (int i = 0; i < q->inputs; ++i)
       m->all_inputs[i] =
@@ -334,7 +334,7 @@ INFUSE_API const char* infuse_error(void* context) {
 
 INFUSE_API int64_t infuse_arena_bytes(void* context) {
   const Run* m = (const Run*)context;
-  long bytes = 0;
+  isize bytes = 0;
   for (int i = 0; i < m->p->parts; ++i) {
     const Frame& f = m->frames[i];
     bytes += (f.planned ? f.arena.capacity : 0) + block_bytes(f.late, f.q->late_blocks) +
@@ -346,9 +346,9 @@ INFUSE_API int64_t infuse_arena_bytes(void* context) {
 INFUSE_API int64_t infuse_live_bytes(void* context) {
   const Run* m = (const Run*)context;
   const ProgramPart* q = m->p->part;
-  long most = 0;
+  isize most = 0;
   for (int step = 0; step < q->steps; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < q->buffers; ++i)
       if (q->first[i] <= step && step <= q->last[i])
         live += (evaluated(m->p->term[q->buffer_terms[i]], m->d) + 63) / 64 * 64;

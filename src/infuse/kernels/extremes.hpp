@@ -6,15 +6,15 @@ namespace infuse {
 
 namespace extreme_detail {
 
-constexpr long GRAIN = 16384;
-constexpr long TOGETHER = 2 * LANES;  // columns whose extremes are found at once
+constexpr isize GRAIN = 16384;
+constexpr isize TOGETHER = 2 * LANES;  // columns whose extremes are found at once
 
 /** The place of the extreme of `size` values that lie `step` apart. */
 template <bool Largest, class T>
-inline int64_t extreme_place(const T* value, long size, long step, bool last_of_equals) {
+inline int64_t extreme_place(const T* value, isize size, isize step, bool last_of_equals) {
   T best = *value;
   int64_t place = 0;
-  for (long i = 1; i < size; ++i) {
+  for (isize i = 1; i < size; ++i) {
     T v = value[i * step];
     bool better = Largest ? v > best : v < best;
     if (v != v) better = best == best;
@@ -28,7 +28,7 @@ inline int64_t extreme_place(const T* value, long size, long step, bool last_of_
 
 /** The extreme of a row of floats, NaN where it holds one. */
 template <bool Largest>
-INFUSE_INLINE float row_extreme(const float* row, long size) {
+INFUSE_INLINE float row_extreme(const float* row, isize size) {
   using namespace reduce_detail;
   const Rows in = {row, 0};
   return Largest ? across<Max>(whole_row<Max>(0, size, in))
@@ -37,9 +37,9 @@ INFUSE_INLINE float row_extreme(const float* row, long size) {
 
 /** The place of the last extreme of a row of floats. */
 template <bool Largest>
-inline int64_t last_extreme(const float* row, long size) {
+inline int64_t last_extreme(const float* row, isize size) {
   const float best = row_extreme<Largest>(row, size);
-  long i = size;
+  isize i = size;
   for (; i >= LANES; i -= LANES) {
     vf x = load(row + i - LANES, Full{});
     if (any((x == best) | (x != x))) break;
@@ -50,9 +50,9 @@ inline int64_t last_extreme(const float* row, long size) {
 
 /** The place of the first extreme of a row of floats. */
 template <bool Largest>
-inline int64_t first_extreme(const float* row, long size) {
+inline int64_t first_extreme(const float* row, isize size) {
   const float best = row_extreme<Largest>(row, size);
-  long i = 0;
+  isize i = 0;
   for (; i + LANES <= size; i += LANES) {
     vf x = load(row + i, Full{});
     if (any((x == best) | (x != x))) break;
@@ -72,11 +72,11 @@ INFUSE_INLINE void store_places(int64_t* index, vi place, Tail lanes) {
 
 /** The places of the extremes of two vectors of columns of rows that lie `inner` apart. */
 template <bool Largest, bool Last, class A, class B>
-INFUSE_INLINE void vector_extremes(const float* value, long size, long inner, A a, B b,
+INFUSE_INLINE void vector_extremes(const float* value, isize size, isize inner, A a, B b,
                                    int64_t* index) {
   vf best[2] = {load(value, a), load(value + LANES, b)};
   vi place[2] = {};
-  for (long i = 1; i < size; ++i) {
+  for (isize i = 1; i < size; ++i) {
     value += inner;
     const vf x[2] = {load(value, a), load(value + LANES, b)};
     const vi row = splat(int32_t(i));
@@ -96,7 +96,7 @@ INFUSE_INLINE void vector_extremes(const float* value, long size, long inner, A 
 
 /** The places of the extremes of `width` columns, at most TOGETHER. */
 template <bool Largest, bool Last, class T>
-inline void extreme_columns(const T* value, long size, long inner, long width, int64_t* index) {
+inline void extreme_columns(const T* value, isize size, isize inner, isize width, int64_t* index) {
   if constexpr (reduce_detail::is_float<T> && sizeof(T) == 4) {
     if (width == TOGETHER) {
       vector_extremes<Largest, Last>(value, size, inner, Full{}, Full{}, index);
@@ -108,10 +108,10 @@ inline void extreme_columns(const T* value, long size, long inner, long width, i
   }
   T best[TOGETHER];
   int32_t place[TOGETHER] = {};
-  for (long j = 0; j < width; ++j) best[j] = value[j];
-  for (long i = 1; i < size; ++i) {
+  for (isize j = 0; j < width; ++j) best[j] = value[j];
+  for (isize i = 1; i < size; ++i) {
     value += inner;
-    for (long j = 0; j < width; ++j) {
+    for (isize j = 0; j < width; ++j) {
       const T v = value[j], b = best[j];
       const bool better = Largest ? v > b : v < b;
       if (!(better || (Last && v == b) || (v != v && (Last || b == b)))) continue;
@@ -119,17 +119,17 @@ inline void extreme_columns(const T* value, long size, long inner, long width, i
       place[j] = int32_t(i);
     }
   }
-  for (long j = 0; j < width; ++j) index[j] = place[j];
+  for (isize j = 0; j < width; ++j) index[j] = place[j];
 }
 
 /** The places of the extremes of dense rows of few floats. */
 template <bool Largest, bool Last>
-inline void short_row_extremes(Context& context, long rows, long size, const float* x,
+inline void short_row_extremes(Context& context, isize rows, isize size, const float* x,
                                int64_t* index) {
   using short_rows::BLOCK;
   short_rows::each_block(context, rows, size, x, GRAIN,
-                         [&](const float* columns, long first, long count) {
-                           for (long c = 0; c < count; c += TOGETHER)
+                         [&](const float* columns, isize first, isize count) {
+                           for (isize c = 0; c < count; c += TOGETHER)
                              extreme_columns<Largest, Last>(
                                  columns + c, size, BLOCK,
                                  count - c < TOGETHER ? count - c : TOGETHER, index + first + c);
@@ -143,7 +143,7 @@ inline void short_row_extremes(Context& context, long rows, long size, const flo
  * NaN counts as extreme. x [outer, size, inner], index [outer, inner].
  */
 template <bool Largest, class T>
-inline void arg_extreme(Context& context, long outer, long size, long inner, bool last_of_equals,
+inline void arg_extreme(Context& context, isize outer, isize size, isize inner, bool last_of_equals,
                         const T* x, int64_t* index) {
   using namespace extreme_detail;
   if constexpr (reduce_detail::is_float<T> && sizeof(T) == 4) {
@@ -152,14 +152,14 @@ inline void arg_extreme(Context& context, long outer, long size, long inner, boo
                             : short_row_extremes<Largest, false>(context, outer, size, x, index);
     }
   }
-  if (inner > 1 && size < 1L << 31) {
-    const long blocks = (inner + TOGETHER - 1) / TOGETHER;
+  if (inner > 1 && size < INT64_C(1) << 31) {
+    const isize blocks = (inner + TOGETHER - 1) / TOGETHER;
     context.parallel(
         outer * blocks,
-        [&](long begin, long end, int) {
-          for (long unit = begin; unit < end; ++unit) {
-            const long row = unit / blocks, col = unit % blocks * TOGETHER;
-            const long width = inner - col < TOGETHER ? inner - col : TOGETHER;
+        [&](isize begin, isize end, int) {
+          for (isize unit = begin; unit < end; ++unit) {
+            const isize row = unit / blocks, col = unit % blocks * TOGETHER;
+            const isize width = inner - col < TOGETHER ? inner - col : TOGETHER;
             const T* value = x + row * size * inner + col;
             int64_t* to = index + row * inner + col;
             if (last_of_equals)
@@ -173,8 +173,8 @@ inline void arg_extreme(Context& context, long outer, long size, long inner, boo
   }
   context.parallel(
       outer * inner,
-      [&](long begin, long end, int) {
-        for (long at = begin; at < end; ++at) {
+      [&](isize begin, isize end, int) {
+        for (isize at = begin; at < end; ++at) {
           const T* value = x + at / inner * size * inner + at % inner;
           if constexpr (reduce_detail::is_float<T> && sizeof(T) == 4) {
             if (inner == 1) {

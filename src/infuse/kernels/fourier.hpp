@@ -11,7 +11,7 @@ namespace infuse {
  * elements (pairs of real and imaginary part, or real parts only) lie `step` apart.
  */
 struct FourierLines {
-  long group, outer, inner, step;
+  isize group, outer, inner, step;
 };
 
 /**
@@ -20,24 +20,24 @@ struct FourierLines {
  * is computed, and with `real` it is that of half a spectrum and gives real numbers.
  */
 struct FourierShape {
-  long lines, n, count, parts, out;
+  isize lines, n, count, parts, out;
   bool back, real;
   FourierLines from, to;
 };
 
 /** Numbers in the table of roots for transforms of length n. */
-inline long fourier_table_size(long n) {
-  const long m = fourier_detail::inner_length(n);
+inline isize fourier_table_size(isize n) {
+  const isize m = fourier_detail::inner_length(n);
   return 2 * (m == n ? n : 2 * m + 2 * n);
 }
 
 /** Bytes of scratch per worker for transforms of length n of elements of `bytes` bytes. */
-inline long fourier_scratch(long n, long bytes) {
+inline isize fourier_scratch(isize n, isize bytes) {
   return 4 * fourier_detail::inner_length(n) * fourier_detail::side(n) * bytes + 64;
 }
 
 /** Bytes of scratch per worker to make a table. */
-inline long fourier_table_scratch(long n, long bytes) {
+inline isize fourier_table_scratch(isize n, isize bytes) {
   return 4 * fourier_detail::inner_length(n) * bytes + 64;
 }
 
@@ -46,66 +46,66 @@ inline long fourier_table_scratch(long n, long bytes) {
  * length m, those of order m, then the transform of the filter over m, the chirp, and the roots of order n.
  */
 template <class T>
-inline void fourier_table(Context& context, long n, T* table) {
+inline void fourier_table(Context& context, isize n, T* table) {
   using namespace fourier_detail;
   Pair<T>* w = reinterpret_cast<Pair<T>*>(table);
-  const long m = inner_length(n);
-  for (long k = 0; k < m; ++k) w[k] = root<T>(k, m);
+  const isize m = inner_length(n);
+  for (isize k = 0; k < m; ++k) w[k] = root<T>(k, m);
   if (m == n) return;
   Pair<T>*filter = w + m, *chirp = filter + m, *own = chirp + n;
-  long square = 0;  // k * k mod 2n
+  isize square = 0;  // k * k mod 2n
   T* space = reinterpret_cast<T*>(context.scratch(0));
   memset(space, 0, static_cast<size_t>(2 * m) * sizeof(T));
-  for (long k = 0; k < n; ++k) {
+  for (isize k = 0; k < n; ++k) {
     own[k] = root<T>(k, n);
     chirp[k] = root<T>(square, 2 * n);
-    const long mirror = k == 0 ? 0 : m - k;
+    const isize mirror = k == 0 ? 0 : m - k;
     space[k] = space[mirror] = chirp[k].re;
     space[m + k] = space[m + mirror] = -chirp[k].im;
     square = (square + 2 * k + 1) % (2 * n);
   }
   const Split<T> done =
       transform<T>(m, 1, w, 1, {space, space + m}, {space + 2 * m, space + 3 * m});
-  for (long k = 0; k < m; ++k) filter[k] = {T(done.re[k] / T(m)), T(done.im[k] / T(m))};
+  for (isize k = 0; k < m; ++k) filter[k] = {T(done.re[k] / T(m)), T(done.im[k] / T(m))};
 }
 
 namespace fourier_detail {
 
 /** The roots of order n in a table. */
 template <class T>
-inline const Pair<T>* roots(long n, const Pair<T>* table) {
-  const long m = inner_length(n);
+inline const Pair<T>* roots(isize n, const Pair<T>* table) {
+  const isize m = inner_length(n);
   return m == n ? table : table + 2 * m + n;
 }
 
 /** Transforms of any length; x and y hold inner_length(n) · side numbers. */
 template <class T>
-inline Split<T> transform_any(long n, long side, const Pair<T>* table, Split<T> x, Split<T> y) {
-  const long m = inner_length(n);
+inline Split<T> transform_any(isize n, isize side, const Pair<T>* table, Split<T> x, Split<T> y) {
+  const isize m = inner_length(n);
   if (m == n) return transform<T>(n, side, table, 1, x, y);
   const Pair<T>*filter = table + m, *chirp = filter + m;
-  for (long k = 0; k < n; ++k)
-    for (long b = k * side; b < (k + 1) * side; ++b) {
+  for (isize k = 0; k < n; ++k)
+    for (isize b = k * side; b < (k + 1) * side; ++b) {
       const T re = x.re[b], im = x.im[b];
       x.re[b] = re * chirp[k].re - im * chirp[k].im;
       x.im[b] = re * chirp[k].im + im * chirp[k].re;
     }
-  const long bytes = (m - n) * side * long(sizeof(T));
+  const isize bytes = (m - n) * side * isize(sizeof(T));
   memset(x.re + n * side, 0, static_cast<size_t>(bytes));
   memset(x.im + n * side, 0, static_cast<size_t>(bytes));
   Split<T> there = transform<T>(m, side, table, 1, x, y);
   const Split<T> other = there.re == x.re ? y : x;
   // The inverse is the transform with both parts swapped.
-  for (long k = 0; k < m; ++k)
-    for (long b = k * side; b < (k + 1) * side; ++b) {
+  for (isize k = 0; k < m; ++k)
+    for (isize b = k * side; b < (k + 1) * side; ++b) {
       const T re = there.re[b], im = there.im[b];
       there.re[b] = re * filter[k].re - im * filter[k].im;
       there.im[b] = re * filter[k].im + im * filter[k].re;
     }
   const Split<T> back = transform<T>(m, side, table, 1, {there.im, there.re}, {other.im, other.re});
   const Split<T> result = {back.im, back.re};
-  for (long k = 0; k < n; ++k)
-    for (long b = k * side; b < (k + 1) * side; ++b) {
+  for (isize k = 0; k < n; ++k)
+    for (isize b = k * side; b < (k + 1) * side; ++b) {
       const T re = result.re[b], im = result.im[b];
       result.re[b] = re * chirp[k].re - im * chirp[k].im;
       result.im[b] = re * chirp[k].im + im * chirp[k].re;
@@ -121,16 +121,16 @@ struct Batch {
   const T* window;
   T* y;
   const Pair<T>* table;
-  long first, side;
+  isize first, side;
   Split<T> here, there;
 
-  long begin(const FourierLines& lines, long b) const {
-    const long u = first + b;
+  isize begin(const FourierLines& lines, isize b) const {
+    const isize u = first + b;
     return u / lines.group * lines.outer + u % lines.group * lines.inner;
   }
 
   /** Element k of a line, weighed by the window. */
-  Pair<T> at(const T* line, long k) const {
+  Pair<T> at(const T* line, isize k) const {
     if (k >= shape.count) return {T(0), T(0)};
     const T* p = line + k * shape.from.step;
     const T weight = window ? window[k] : T(1);
@@ -143,12 +143,12 @@ struct Batch {
   }
 
   void complex_lines() {
-    const long n = shape.n;
+    const isize n = shape.n;
     Split<T> in = here;
     if (shape.back) in = {here.im, here.re};
-    for (long b = 0; b < side; ++b) {
+    for (isize b = 0; b < side; ++b) {
       const T* line = x + begin(shape.from, b);
-      for (long k = 0; k < n; ++k) {
+      for (isize k = 0; k < n; ++k) {
         const Pair<T> v = at(line, k);
         in.re[k * side + b] = v.re;
         in.im[k * side + b] = v.im;
@@ -157,24 +157,24 @@ struct Batch {
     Split<T> done = transform_any<T>(n, side, table, here, there);
     if (shape.back) done = {done.im, done.re};
     const T scale = shape.back ? T(1) / T(n) : T(1);
-    for (long b = 0; b < side; ++b) {
+    for (isize b = 0; b < side; ++b) {
       T* p = y + begin(shape.to, b);
-      for (long k = 0; k < shape.out; ++k, p += shape.to.step)
+      for (isize k = 0; k < shape.out; ++k, p += shape.to.step)
         give(p, T(done.re[k * side + b] * scale), T(done.im[k * side + b] * scale));
     }
   }
 
   /** Real lines of even length: as complex ones of half the length. */
   void real_lines() {
-    const long h = shape.n / 2;
-    for (long b = 0; b < side; ++b) {
+    const isize h = shape.n / 2;
+    for (isize b = 0; b < side; ++b) {
       const T* line = x + begin(shape.from, b);
-      const long whole = window ? 0 : shape.count / 2, step = shape.from.step;
-      for (long k = 0; k < whole; ++k) {
+      const isize whole = window ? 0 : shape.count / 2, step = shape.from.step;
+      for (isize k = 0; k < whole; ++k) {
         here.re[k * side + b] = line[2 * k * step];
         here.im[k * side + b] = line[(2 * k + 1) * step];
       }
-      for (long k = whole; k < h; ++k) {
+      for (isize k = whole; k < h; ++k) {
         here.re[k * side + b] = at(line, 2 * k).re;
         here.im[k * side + b] = at(line, 2 * k + 1).re;
       }
@@ -182,21 +182,21 @@ struct Batch {
     const Split<T> z = transform<T>(h, side, table, 2, here, there);
     const Split<T> other = z.re == here.re ? there : here;
     // The sums and differences of the spectra of even and odd elements, first for all lines at once.
-    for (long i = 0; i <= h && i < shape.out; ++i) {
+    for (isize i = 0; i <= h && i < shape.out; ++i) {
       const Pair<T> w = {T(table[i].re / 2), T(table[i].im / 2)};
-      const long u = (i == h ? 0 : i) * side, v = (i == 0 ? 0 : h - i) * side, to = i * side;
-      for (long b = 0; b < side; ++b) {
+      const isize u = (i == h ? 0 : i) * side, v = (i == 0 ? 0 : h - i) * side, to = i * side;
+      for (isize b = 0; b < side; ++b) {
         const T er = (z.re[u + b] + z.re[v + b]) / 2, ei = (z.im[u + b] - z.im[v + b]) / 2;
         const T dr = z.im[u + b] + z.im[v + b], di = z.re[v + b] - z.re[u + b];
         other.re[to + b] = er + dr * w.re - di * w.im;
         other.im[to + b] = ei + dr * w.im + di * w.re;
       }
     }
-    for (long b = 0; b < side; ++b) {
+    for (isize b = 0; b < side; ++b) {
       T* p = y + begin(shape.to, b);
-      for (long k = 0; k < shape.out; ++k, p += shape.to.step) {
+      for (isize k = 0; k < shape.out; ++k, p += shape.to.step) {
         // The other half of the spectrum of a real line is conjugate.
-        const long i = (k <= h ? k : shape.n - k) * side + b;
+        const isize i = (k <= h ? k : shape.n - k) * side + b;
         give(p, other.re[i], k <= h ? other.im[i] : T(-other.im[i]));
       }
     }
@@ -204,10 +204,10 @@ struct Batch {
 
   /** Half a spectrum back to a real line. */
   void half_spectra() {
-    const long n = shape.n;
-    for (long b = 0; b < side; ++b) {
+    const isize n = shape.n;
+    for (isize b = 0; b < side; ++b) {
       const T* line = x + begin(shape.from, b);
-      for (long k = 0; 2 * k <= n; ++k) {
+      for (isize k = 0; 2 * k <= n; ++k) {
         Pair<T> v = at(line, k);
         if (k == 0 || 2 * k == n) v.im = T(0);
         // Both parts swapped.
@@ -219,9 +219,9 @@ struct Batch {
       }
     }
     const Split<T> done = transform_any<T>(n, side, table, here, there);
-    for (long b = 0; b < side; ++b) {
+    for (isize b = 0; b < side; ++b) {
       T* p = y + begin(shape.to, b);
-      for (long k = 0; k < shape.out; ++k) p[k * shape.to.step] = done.im[k * side + b] / T(n);
+      for (isize k = 0; k < shape.out; ++k) p[k * shape.to.step] = done.im[k * side + b] / T(n);
     }
   }
 
@@ -246,13 +246,13 @@ inline void fourier(Context& context, const FourierShape& shape, const T* x, con
                     const T* table, T* y) {
   using namespace fourier_detail;
   if (shape.n <= 0) return;
-  const long most = side(shape.n), size = inner_length(shape.n) * most;
+  const isize most = side(shape.n), size = inner_length(shape.n) * most;
   context.parallel(
       (shape.lines + most - 1) / most,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         T* space = reinterpret_cast<T*>(context.scratch(worker));
-        for (long i = begin; i < end; ++i) {
-          const long left = shape.lines - i * most;
+        for (isize i = begin; i < end; ++i) {
+          const isize left = shape.lines - i * most;
           Batch<T> batch = {shape,
                             x,
                             window,

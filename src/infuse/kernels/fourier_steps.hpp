@@ -6,23 +6,23 @@ namespace infuse {
 
 namespace fourier_detail {
 
-constexpr long MOST_RADIX = 13;
+constexpr isize MOST_RADIX = 13;
 constexpr double PI = 3.14159265358979323846;
 
 /** Lines that are transformed at once: as many as fill a vector, but for long lines. */
-inline long side(long n) { return n <= 4096 ? INFUSE_LANES : 1; }
+inline isize side(isize n) { return n <= 4096 ? INFUSE_LANES : 1; }
 
 /** n without its prime factors up to MOST_RADIX. */
-inline long rough(long n) {
-  for (long f = 2; f <= MOST_RADIX; ++f)
+inline isize rough(isize n) {
+  for (isize f = 2; f <= MOST_RADIX; ++f)
     while (n % f == 0 && n > 1) n /= f;
   return n;
 }
 
 /** The length of the transforms that make one of length n. */
-inline long inner_length(long n) {
+inline isize inner_length(isize n) {
   if (n <= 1 || rough(n) == 1) return n;
-  long m = 1;
+  isize m = 1;
   while (m < 2 * n - 1) m *= 2;
   return m;
 }
@@ -34,10 +34,10 @@ struct Pair {
 
 /** exp(-2 pi i k / n). */
 template <class T>
-inline Pair<T> root(long k, long n) {
+inline Pair<T> root(isize k, isize n) {
   // Exact for the quarters, and as exact as libm is around them.
-  const long eighth = 8 * (k % n) / n;
-  const long turned = 4 * (k % n) - (eighth + 1) / 2 * n;
+  const isize eighth = 8 * (k % n) / n;
+  const isize turned = 4 * (k % n) - (eighth + 1) / 2 * n;
   const double angle = PI / 2 * (static_cast<double>(turned) / static_cast<double>(n));
   const double c = __builtin_cos(angle), s = -__builtin_sin(angle);
   switch ((eighth + 1) / 2 % 4) {
@@ -51,7 +51,7 @@ inline Pair<T> root(long k, long n) {
 template <class T>
 struct Vector {
   typedef T type __attribute__((vector_size(INFUSE_LANES * 4)));
-  static constexpr long count = INFUSE_LANES * 4 / long(sizeof(T));
+  static constexpr isize count = INFUSE_LANES * 4 / isize(sizeof(T));
 };
 
 template <class V, class T>
@@ -67,9 +67,9 @@ INFUSE_INLINE void put(T* p, V v) {
 
 /** Calls body(q, V{}) for whole vectors, body(q, T{}) for the rest of [0, s). */
 template <class T, class Body>
-INFUSE_INLINE void each(long s, const Body& body) {
+INFUSE_INLINE void each(isize s, const Body& body) {
   typedef typename Vector<T>::type V;
-  long q = 0;
+  isize q = 0;
   for (; q + Vector<T>::count <= s; q += Vector<T>::count) body(q, V{});
   for (; q < s; ++q) body(q, T{});
 }
@@ -81,18 +81,18 @@ struct Split {
 };
 
 template <class V, class T>
-INFUSE_INLINE void put_turned(Split<T> y, long at, V re, V im, Pair<T> w) {
+INFUSE_INLINE void put_turned(Split<T> y, isize at, V re, V im, Pair<T> w) {
   put(y.re + at, V(re * w.re - im * w.im));
   put(y.im + at, V(re * w.im + im * w.re));
 }
 
 /** One step: m · radix numbers that lie s apart; `stretch` roots of the table are one of this step. */
 template <class T>
-inline void step2(long m, long s, long stretch, const Pair<T>* w, Split<T> x, Split<T> y) {
-  for (long p = 0; p < m; ++p) {
+inline void step2(isize m, isize s, isize stretch, const Pair<T>* w, Split<T> x, Split<T> y) {
+  for (isize p = 0; p < m; ++p) {
     const Pair<T> w1 = w[p * stretch];
-    const long a = s * p, b = s * (p + m), to = 2 * s * p;
-    each<T>(s, [&](long q, auto tag) __attribute__((always_inline)) {
+    const isize a = s * p, b = s * (p + m), to = 2 * s * p;
+    each<T>(s, [&](isize q, auto tag) __attribute__((always_inline)) {
       typedef decltype(tag) V;
       const V ar = take<V>(x.re + a + q), ai = take<V>(x.im + a + q);
       const V br = take<V>(x.re + b + q), bi = take<V>(x.im + b + q);
@@ -104,11 +104,11 @@ inline void step2(long m, long s, long stretch, const Pair<T>* w, Split<T> x, Sp
 }
 
 template <class T>
-inline void step4(long m, long s, long stretch, const Pair<T>* w, Split<T> x, Split<T> y) {
-  for (long p = 0; p < m; ++p) {
+inline void step4(isize m, isize s, isize stretch, const Pair<T>* w, Split<T> x, Split<T> y) {
+  for (isize p = 0; p < m; ++p) {
     const Pair<T> w1 = w[p * stretch], w2 = w[2 * p * stretch], w3 = w[3 * p * stretch];
-    const long at = s * p, to = 4 * s * p, far = s * m;
-    each<T>(s, [&](long q, auto tag) __attribute__((always_inline)) {
+    const isize at = s * p, to = 4 * s * p, far = s * m;
+    each<T>(s, [&](isize q, auto tag) __attribute__((always_inline)) {
       typedef decltype(tag) V;
       const T *re = x.re + at + q, *im = x.im + at + q;
       const V ar = take<V>(re), br = take<V>(re + far), cr = take<V>(re + 2 * far);
@@ -127,16 +127,16 @@ inline void step4(long m, long s, long stretch, const Pair<T>* w, Split<T> x, Sp
 
 /** A step of any odd radix: pairs of numbers from both ends are added and subtracted first. */
 template <class T, int Radix>
-inline void step_odd(long n, long m, long s, long stretch, const Pair<T>* w, Split<T> x,
+inline void step_odd(isize n, isize m, isize s, isize stretch, const Pair<T>* w, Split<T> x,
                      Split<T> y) {
   constexpr int HALF = Radix / 2;
   Pair<T> unit[Radix];
-  for (long k = 0; k < Radix; ++k) unit[k] = w[n / Radix * k];
-  for (long p = 0; p < m; ++p) {
+  for (isize k = 0; k < Radix; ++k) unit[k] = w[n / Radix * k];
+  for (isize p = 0; p < m; ++p) {
     Pair<T> turn[Radix];
-    for (long k = 1; k < Radix; ++k) turn[k] = w[p * k * stretch];
-    const long at = s * p, to = Radix * s * p, far = s * m;
-    each<T>(s, [&](long q, auto tag) __attribute__((always_inline)) {
+    for (isize k = 1; k < Radix; ++k) turn[k] = w[p * k * stretch];
+    const isize at = s * p, to = Radix * s * p, far = s * m;
+    each<T>(s, [&](isize q, auto tag) __attribute__((always_inline)) {
       typedef decltype(tag) V;
       const T *re = x.re + at + q, *im = x.im + at + q;
       V ar[HALF], ai[HALF], br[HALF], bi[HALF];
@@ -172,14 +172,14 @@ inline void step_odd(long n, long m, long s, long stretch, const Pair<T>* w, Spl
  * at k · side + b. `w` are the roots of order n · stride. The result is where the returned pair says.
  */
 template <class T>
-inline Split<T> transform(long n, long side, const Pair<T>* w, long stride, Split<T> x, Split<T> y) {
-  long rest = n, s = side;
+inline Split<T> transform(isize n, isize side, const Pair<T>* w, isize stride, Split<T> x, Split<T> y) {
+  isize rest = n, s = side;
   // Every step has the radix of one factor; the roots of its order lie n / rest apart.
   while (rest > 1) {
-    const long stretch = n / rest * stride, order = n * stride;
-    long radix = rest % 4 == 0 ? 4 : 2;
+    const isize stretch = n / rest * stride, order = n * stride;
+    isize radix = rest % 4 == 0 ? 4 : 2;
     while (rest % radix != 0) radix += radix == 2 ? 1 : 2;
-    const long m = rest / radix;
+    const isize m = rest / radix;
     switch (radix) {
       case 2: step2(m, s, stretch, w, x, y); break;
       case 3: step_odd<T, 3>(order, m, s, stretch, w, x, y); break;

@@ -13,7 +13,7 @@ struct Frame {
   const ProgramPart* q;
   bool planned;
   int turn;
-  long *key, *offsets, *bytes;
+  isize *key, *offsets, *bytes;
   Block arena;
   Block *late, *left, *own;
   const char** results;
@@ -22,16 +22,16 @@ struct Frame {
   void* const* out;
 };
 
-template <class T> inline T* zeros(long count) {
+template <class T> inline T* zeros(isize count) {
   return (T*)calloc(size_t(count) + 1, sizeof(T));
 }
 
 inline bool open_frame(const Program* p, const ProgramPart* q, Frame* f) {
   f->q = q;
-  f->key = zeros<long>(p->symbols);
-  f->offsets = zeros<long>(q->buffers), f->bytes = zeros<long>(q->buffers);
+  f->key = zeros<isize>(p->symbols);
+  f->offsets = zeros<isize>(q->buffers), f->bytes = zeros<isize>(q->buffers);
   f->late = zeros<Block>(q->late_blocks), f->left = zeros<Block>(q->left_blocks);
-  f->own = zeros<Block>(2L * q->outputs);
+  f->own = zeros<Block>(isize(2) * q->outputs);
   f->results = zeros<const char*>(q->outputs);
   f->slots = zeros<Slot>(q->most_slots);
   return f->key && f->offsets && f->bytes && f->late && f->left && f->own && f->results && f->slots;

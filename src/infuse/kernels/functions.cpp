@@ -10,10 +10,10 @@ INFUSE_API const char* infuse_library(void) { return LIBRARY_FACTS; }
 /** Its functions, for programs of other libraries with the same facts (`infuse_program_load`). */
 INFUSE_API const void* infuse_function_table(void) { return &LIBRARY_TABLE; }
 
-INFUSE_API long infuse_functions(const char** names, long room) {
+INFUSE_API isize infuse_functions(const char** names, isize room) {
   const FunctionTable& t = LIBRARY_TABLE;
-  const long count = t.function_count + t.element_count;
-  for (long i = 0; i < count && i < room; ++i)
+  const isize count = t.function_count + t.element_count;
+  for (isize i = 0; i < count && i < room; ++i)
     names[i] = i < t.function_count ? t.functions[i].name : t.elements[i - t.function_count].name;
   return count;
 }

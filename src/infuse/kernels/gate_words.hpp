@@ -17,14 +17,14 @@ constexpr float LARGEST = 4194303.0f;
 constexpr int LIFT = integer_detail::SIGNED_BYTES ? 0 : 128;
 
 // Words of one digit of k numbers.
-constexpr long quads(long k) { return (k + 3) / 4; }
+constexpr isize quads(isize k) { return (k + 3) / 4; }
 
 namespace detail {
 
 // Writes the digits [DIGITS][quads(k)] of k numbers; their step, or NaN where one is not finite.
-INFUSE_NOINLINE inline float to_digits(const float* numbers, long k, int32_t* words) {
+INFUSE_NOINLINE inline float to_digits(const float* numbers, isize k, int32_t* words) {
   vf most{}, wrong{};  // what is not finite is not 0 less itself
-  sweep(0, k, [&](long i, auto lanes) {
+  sweep(0, k, [&](isize i, auto lanes) {
     const vf x = load(numbers + i, lanes);
     most = max(most, abs(x));
     wrong += x - x;
@@ -35,9 +35,9 @@ INFUSE_NOINLINE inline float to_digits(const float* numbers, long k, int32_t* wo
   // Smaller ones are next to nothing beside what the input and the bias add.
   const float factor = largest > 1e-30f ? LARGEST / largest : 0;
   uint8_t* to = (uint8_t*)words;
-  const long digit = 4 * quads(k);
+  const isize digit = 4 * quads(k);
   for (int d = 0; d < DIGITS; ++d) words[(d + 1) * quads(k) - 1] = 0;
-  sweep(0, k, [&](long i, auto lanes) {
+  sweep(0, k, [&](isize i, auto lanes) {
     constexpr float ROUND = 12582912.0f;  // floats around it are the integers
     const vi whole = as_int(load(numbers + i, lanes) * factor + splat(ROUND)) - as_int(splat(ROUND));
     const vi lifted = whole + 0x808080, flip = splat(int32_t(128 - LIFT));
@@ -49,7 +49,7 @@ INFUSE_NOINLINE inline float to_digits(const float* numbers, long k, int32_t* wo
 
 // out[R][V] = digits of R rows times a unit [quads][V], times the step of each.
 template <int R, int V>
-INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, long n,
+INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, isize n,
                                const int8_t* unit, const int32_t* sums, vf* out) {
   vi sum[R][DIGITS][V];
 #pragma GCC unroll 32
@@ -58,7 +58,7 @@ INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, 
     for (int i = 0; i < R * DIGITS; ++i)
       sum[i / DIGITS][i % DIGITS][v] = load(sums + v * LANES, Full{}) * -LIFT;
 #pragma GCC unroll 1
-  for (long p = 0; p < n; ++p) {
+  for (isize p = 0; p < n; ++p) {
     vi w[V];
 #pragma GCC unroll 32
     for (int v = 0; v < V; ++v) w[v] = load((const int32_t*)unit + (p * V + v) * LANES, Full{});
@@ -85,9 +85,9 @@ INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, 
 
 // out[V] = k numbers times a unit, one by one: for those that have no digits.
 template <int V>
-INFUSE_NOINLINE void plain_tile(const float* numbers, long k, const int8_t* unit, vf* out) {
+INFUSE_NOINLINE void plain_tile(const float* numbers, isize k, const int8_t* unit, vf* out) {
   for (int v = 0; v < V; ++v) out[v] = vf{};
-  for (long p = 0; p < k; ++p)
+  for (isize p = 0; p < k; ++p)
     for (int v = 0; v < V; ++v) {
       const vi w = load((const int32_t*)unit + (p / 4 * V + v) * LANES, Full{});
       const int shift = int(24 - 8 * (p % 4));
@@ -102,20 +102,20 @@ struct Digits {
   const float* rows;
   int32_t* words;  // [row][DIGITS][quads(k)]
   float* steps;    // [row]
-  long k;
+  isize k;
 
-  void make(long row) const {
-    const long size = DIGITS * quads(k);
+  void make(isize row) const {
+    const isize size = DIGITS * quads(k);
     steps[row] = detail::to_digits(rows + row * k, k, words + row * size);
   }
 
   // Calls finish(i, sums[V]) for n rows at(i): their numbers times a unit and `scales`.
   template <int V, class At, class Finish>
-  INFUSE_INLINE void product(const At& at, long n, const int8_t* unit, const int32_t* sums,
+  INFUSE_INLINE void product(const At& at, isize n, const int8_t* unit, const int32_t* sums,
                              const float* scales, const Finish& finish) const {
     vf out[2 * V];
-    for (long i = 0, count; i < n; i += count) {
-      const long size = DIGITS * quads(k), a = at(i), b = at(i + 1 < n ? i + 1 : i);
+    for (isize i = 0, count; i < n; i += count) {
+      const isize size = DIGITS * quads(k), a = at(i), b = at(i + 1 < n ? i + 1 : i);
       const int32_t* both[2] = {words + a * size, words + b * size};
       const float own[2] = {steps[a], steps[b]};
       count = 1;
@@ -125,7 +125,7 @@ struct Digits {
         detail::quad_tile<2, V>(both, own, quads(k), unit, sums, out), count = 2;
       else
         detail::quad_tile<1, V>(both, own, quads(k), unit, sums, out);
-      for (long j = 0; j < count; ++j) {
+      for (isize j = 0; j < count; ++j) {
         for (int v = 0; v < V; ++v) out[j * V + v] *= load(scales + v * LANES, Full{});
         finish(i + j, out + j * V);
       }

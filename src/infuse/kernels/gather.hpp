@@ -11,8 +11,8 @@ namespace gather_detail {
 
 /** True when the index is valid; makes it count from the start. */
 template <class Index>
-inline bool normalise(Index index, long size, long* at) {
-  long i = static_cast<long>(index);
+inline bool normalise(Index index, isize size, isize* at) {
+  isize i = static_cast<isize>(index);
   *at = i < 0 ? i + size : i;
   if (Index(i) == index && *at >= 0 && *at < size) return true;
   *at = 0;
@@ -23,28 +23,28 @@ inline bool normalise(Index index, long size, long* at) {
 struct Verdict {
   Context& context;
   int good = 1;
-  void fail(long index, long size) {
+  void fail(isize index, isize size) {
     context.note_index(index, size);
     __atomic_store_n(&good, 0, __ATOMIC_RELAXED);
   }
   bool operator()() const { return __atomic_load_n(&good, __ATOMIC_RELAXED) != 0; }
 };
 
-inline long grain(long bytes) { return 1 + COPY_GRAIN / (bytes + 1); }
+inline isize grain(isize bytes) { return 1 + COPY_GRAIN / (bytes + 1); }
 
 /** to[i] = from[i * step + index[i] * axis_step]; false, and nothing stored, where an index is bad. */
 template <class Index, class T>
-INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from, long step,
-                        long axis_step, T* to) {
-  long bad = 0;
-  for (long i = 0; i < count; ++i) {
-    const long at = static_cast<long>(index[i]);
+INFUSE_INLINE bool pick(isize count, const Index* index, isize size, const T* from, isize step,
+                        isize axis_step, T* to) {
+  isize bad = 0;
+  for (isize i = 0; i < count; ++i) {
+    const isize at = static_cast<isize>(index[i]);
     bad |= (at < -size) | (at >= size) | (Index(at) != index[i]);
   }
   if (bad) return false;
 #pragma GCC ivdep
-  for (long i = 0; i < count; ++i) {
-    const long at = static_cast<long>(index[i]);
+  for (isize i = 0; i < count; ++i) {
+    const isize at = static_cast<isize>(index[i]);
     to[i] = from[i * step + (at < 0 ? at + size : at) * axis_step];
   }
   return true;
@@ -52,33 +52,33 @@ INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from
 
 /** The first of `count` indices that lies outside of `size` elements; one does. */
 template <class Index>
-inline long first_outside(long count, const Index* index, long size) {
-  long at;
-  for (long i = 0; i < count - 1; ++i)
-    if (!normalise(index[i], size, &at)) return long(index[i]);
-  return long(index[count - 1]);
+inline isize first_outside(isize count, const Index* index, isize size) {
+  isize at;
+  for (isize i = 0; i < count - 1; ++i)
+    if (!normalise(index[i], size, &at)) return isize(index[i]);
+  return isize(index[count - 1]);
 }
 
 /** Elements, one at each place: y[outer, i] = x[outer, index[i]]. */
 template <class T, class Index>
-inline bool gather_single(Context& context, long outer, long size, long count,
+inline bool gather_single(Context& context, isize outer, isize size, isize count,
                                     const T* x, const Index* index, T* y) {
-  constexpr long PART = 1024;
+  constexpr isize PART = 1024;
   if (outer * count == 0) return true;
-  const long parts = (count + PART - 1) / PART, width = count < PART ? count : PART;
+  const isize parts = (count + PART - 1) / PART, width = count < PART ? count : PART;
   Verdict verdict{context};
   context.parallel(
       outer * parts,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          const long row = unit / parts, first = unit % parts * PART;
-          const long n = count - first < PART ? count - first : PART;
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          const isize row = unit / parts, first = unit % parts * PART;
+          const isize n = count - first < PART ? count - first : PART;
           T* to = y + row * count + first;
           if (pick(n, index + first, size, x + row * size, 0, 1, to)) continue;
           return verdict.fail(first_outside(n, index + first, size), size);
         }
       },
-      grain(width * long(sizeof(T) + sizeof(Index))));
+      grain(width * isize(sizeof(T) + sizeof(Index))));
   return verdict();
 }
 
@@ -86,19 +86,19 @@ inline bool gather_single(Context& context, long outer, long size, long count,
 
 /** Calls take(unit, row) for each of outer * count units: row row of x [outer * size, …] goes to row unit of y. */
 template <class Index, class Take>
-INFUSE_INLINE bool gather_rows(Context& context, long outer, long size, long count,
-                               const Index* index, long grain, const Take& take) {
+INFUSE_INLINE bool gather_rows(Context& context, isize outer, isize size, isize count,
+                               const Index* index, isize grain, const Take& take) {
   using namespace gather_detail;
   if (outer * count == 0) return true;
   Verdict verdict{context};
   context.parallel(
       outer * count,
-      [&](long begin, long end, int) {
-        long i = begin % count, first = begin / count * size;
-        for (long unit = begin; unit < end; ++unit) {
-          long at;
+      [&](isize begin, isize end, int) {
+        isize i = begin % count, first = begin / count * size;
+        for (isize unit = begin; unit < end; ++unit) {
+          isize at;
           if (!normalise(index[i], size, &at)) {
-            verdict.fail(long(index[i]), size);
+            verdict.fail(isize(index[i]), size);
             if (size == 0) return;
           }
           take(unit, first + at);
@@ -111,7 +111,7 @@ INFUSE_INLINE bool gather_rows(Context& context, long outer, long size, long cou
 
 /** y[outer, i, :] = x[outer, index[i], :] for count indices; x [outer, size, inner]. */
 template <int ElemBytes, class Index>
-inline bool gather(Context& context, long outer, long size, long inner, long count, const void* x,
+inline bool gather(Context& context, isize outer, isize size, isize inner, isize count, const void* x,
                    const Index* index, void* y) {
   typedef typename Element<ElemBytes>::type T;
   if (inner == 0) return true;
@@ -120,21 +120,21 @@ inline bool gather(Context& context, long outer, long size, long inner, long cou
   if (inner == 1)
     return gather_detail::gather_single(context, outer, size, count, from, index, to);
   return gather_rows(context, outer, size, count, index, gather_detail::grain(inner * ElemBytes),
-                     [&](long unit, long row) {
+                     [&](isize unit, isize row) {
                        copy_bytes(to + unit * inner, from + row * inner, inner * ElemBytes);
                      });
 }
 
 /** The same of halves as floats. */
 template <class Index>
-inline bool gather_fp16(Context& context, long outer, long size, long inner, long count,
+inline bool gather_fp16(Context& context, isize outer, isize size, isize inner, isize count,
                         const float16* x, const Index* index, float* y) {
   if (inner == 0) return true;
   return gather_rows(context, outer, size, count, index, gather_detail::grain(inner * 6),
-                     [&](long unit, long row) {
+                     [&](isize unit, isize row) {
                        const float16* from = x + row * inner;
                        float* to = y + unit * inner;
-                       sweep(0, inner, [&](long i, auto l) { store(to + i, load(from + i, l), l); });
+                       sweep(0, inner, [&](isize i, auto l) { store(to + i, load(from + i, l), l); });
                      });
 }
 
@@ -143,16 +143,16 @@ namespace gather_detail {
 /** Index dimensions, and the strides of the data with the axis apart. */
 struct Along {
   copying::Dims rows;  // all index dimensions but the last; `from` strides are those of the data
-  long width, step;    // the last index dimension and its stride in the data
-  long axis_size, axis_step;
+  isize width, step;    // the last index dimension and its stride in the data
+  isize axis_size, axis_step;
 };
 
-inline Along along(int rank, const long* index_dims, const long* data_dims, int axis) {
+inline Along along(int rank, const isize* index_dims, const isize* data_dims, int axis) {
   Along a;
-  long step = 1;
+  isize step = 1;
   a.rows.rank = rank - 1;
   for (int i = rank - 1; i >= 0; --i) {
-    long used = i == axis ? 0 : step;
+    isize used = i == axis ? 0 : step;
     if (i == axis) {
       a.axis_size = data_dims[i];
       a.axis_step = step;
@@ -172,8 +172,8 @@ inline Along along(int rank, const long* index_dims, const long* data_dims, int 
 
 /** A part of a scattering that no other one meets in an element of the data. */
 struct Part {
-  long begin, end;   // rows of the index
-  long first, last;  // elements of each row
+  isize begin, end;   // rows of the index
+  isize first, last;  // elements of each row
 };
 
 /** Calls body(element of the index tensor, offset in the data) for a part. */
@@ -181,21 +181,21 @@ template <class Index, class Body>
 inline void each_element(const Along& a, const Index* index, const Part& part, Verdict* verdict,
                          const Body& body) {
   copying::Walk walk(&a.rows, part.begin);
-  for (long row = part.begin; row < part.end; ++row, walk.next())
-    for (long i = part.first; i < part.last; ++i) {
-      long at, element = row * a.width + i;
+  for (isize row = part.begin; row < part.end; ++row, walk.next())
+    for (isize i = part.first; i < part.last; ++i) {
+      isize at, element = row * a.width + i;
       if (normalise(index[element], a.axis_size, &at))
         body(element, walk.from + i * a.step + at * a.axis_step);
       else
-        verdict->fail(long(index[element]), a.axis_size);
+        verdict->fail(isize(index[element]), a.axis_size);
     }
 }
 
 /** Copies in parts of their own for the threads. */
-inline void copy_apart(Context& context, void* to, const void* from, long bytes) {
-  const long part = 1L << 16;
-  context.parallel((bytes + part - 1) / part, [&](long begin, long end, int) {
-    const long first = begin * part, last = end * part < bytes ? end * part : bytes;
+inline void copy_apart(Context& context, void* to, const void* from, isize bytes) {
+  const isize part = isize(1) << 16;
+  context.parallel((bytes + part - 1) / part, [&](isize begin, isize end, int) {
+    const isize first = begin * part, last = end * part < bytes ? end * part : bytes;
     copy_bytes(static_cast<char*>(to) + first, static_cast<const char*>(from) + first, last - first);
   });
 }
@@ -204,8 +204,8 @@ inline void copy_apart(Context& context, void* to, const void* from, long bytes)
 
 /** y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`; y has the shape of the index. */
 template <int ElemBytes, class Index>
-inline bool gather_elements(Context& context, int rank, const long* index_dims,
-                            const long* data_dims, int axis, const void* x, const Index* index,
+inline bool gather_elements(Context& context, int rank, const isize* index_dims,
+                            const isize* data_dims, int axis, const void* x, const Index* index,
                             void* y) {
   typedef typename Element<ElemBytes>::type T;
   using namespace gather_detail;
@@ -213,10 +213,10 @@ inline bool gather_elements(Context& context, int rank, const long* index_dims,
   Along a = along(rank, index_dims, data_dims, axis);
   context.parallel(
       copying::product(a.rows),
-      [&](long begin, long end, int) {
+      [&](isize begin, isize end, int) {
         bool good = true;
         copying::Walk walk(&a.rows, begin);
-        for (long row = begin; good && row < end; ++row, walk.next()) {
+        for (isize row = begin; good && row < end; ++row, walk.next()) {
           const T* from = static_cast<const T*>(x) + walk.from;
           const Index* wanted = index + row * a.width;
           T* to = static_cast<T*>(y) + row * a.width;
@@ -233,21 +233,21 @@ namespace gather_detail {
 
 /** The offset that a tuple of `depth` indices names; dims are the sizes it indexes. */
 template <class Index>
-inline bool tuple_offset(const Index* index, long depth, const long* dims, long* offset,
+inline bool tuple_offset(const Index* index, isize depth, const isize* dims, isize* offset,
                          Verdict* verdict) {
   bool good = true;
   *offset = 0;
-  for (long d = 0; d < depth; ++d) {
-    long at;
-    if (!normalise(index[d], dims[d], &at)) good = false, verdict->fail(long(index[d]), dims[d]);
+  for (isize d = 0; d < depth; ++d) {
+    isize at;
+    if (!normalise(index[d], dims[d], &at)) good = false, verdict->fail(isize(index[d]), dims[d]);
     *offset = *offset * dims[d] + at;
   }
   return good;
 }
 
-inline long volume(const long* dims, long depth) {
-  long all = 1;
-  for (long d = 0; d < depth; ++d) all *= dims[d];
+inline isize volume(const isize* dims, isize depth) {
+  isize all = 1;
+  for (isize d = 0; d < depth; ++d) all *= dims[d];
   return all;
 }
 
@@ -258,19 +258,19 @@ inline long volume(const long* dims, long depth) {
  * index [batch, points, depth].
  */
 template <int ElemBytes, class Index>
-inline bool gather_nd(Context& context, long batch, long points, long depth, const long* dims,
-                      long slice, const void* x, const Index* index, void* y) {
+inline bool gather_nd(Context& context, isize batch, isize points, isize depth, const isize* dims,
+                      isize slice, const void* x, const Index* index, void* y) {
   using namespace gather_detail;
   Verdict verdict{context};
-  long block = volume(dims, depth);
+  isize block = volume(dims, depth);
   if (slice == 0) return true;
   context.parallel(
       batch * points,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          long offset;
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          isize offset;
           if (!tuple_offset(index + unit * depth, depth, dims, &offset, &verdict) && block == 0) return;
-          long from = (unit / points * block + offset) * slice;
+          isize from = (unit / points * block + offset) * slice;
           copy_bytes(static_cast<char*>(y) + unit * slice * ElemBytes,
                      static_cast<const char*>(x) + from * ElemBytes, slice * ElemBytes);
         }
@@ -317,25 +317,25 @@ struct Larger {
  * x and y [dims.., slice]. x may be y.
  */
 template <class Join, class T, class Index>
-inline bool scatter_nd(Context& context, long points, long depth, const long* dims, long slice,
+inline bool scatter_nd(Context& context, isize points, isize depth, const isize* dims, isize slice,
                        const T* x, const Index* index, const T* updates, T* y) {
   using namespace gather_detail;
   Verdict verdict{context};
-  long block = volume(dims, depth);
-  if (x != y) copy_bytes(y, x, block * slice * long(sizeof(T)));
+  isize block = volume(dims, depth);
+  if (x != y) copy_bytes(y, x, block * slice * isize(sizeof(T)));
   if (block == 0) return points == 0 || slice == 0;
   context.parallel(
       slice,
-      [&](long begin, long end, int) {
-        for (long point = 0; point < points; ++point) {
-          long offset;
+      [&](isize begin, isize end, int) {
+        for (isize point = 0; point < points; ++point) {
+          isize offset;
           if (!tuple_offset(index + point * depth, depth, dims, &offset, &verdict)) continue;
           T* to = y + offset * slice;
           const T* from = updates + point * slice;
-          for (long i = begin; i < end; ++i) to[i] = Join::join(to[i], from[i]);
+          for (isize i = begin; i < end; ++i) to[i] = Join::join(to[i], from[i]);
         }
       },
-      grain(points * long(sizeof(T))));
+      grain(points * isize(sizeof(T))));
   return verdict();
 }
 
@@ -344,25 +344,25 @@ inline bool scatter_nd(Context& context, long points, long depth, const long* di
  * updates have the shape of the index. x may be y.
  */
 template <class Join, class T, class Index>
-inline bool scatter_elements(Context& context, int rank, const long* index_dims, const long* data_dims,
+inline bool scatter_elements(Context& context, int rank, const isize* index_dims, const isize* data_dims,
                              int axis, const T* x, const Index* index, const T* updates, T* y) {
   using namespace gather_detail;
   Along a = along(rank, index_dims, data_dims, axis);
   Verdict verdict{context};
-  if (x != y) copy_apart(context, y, x, volume(data_dims, rank) * long(sizeof(T)));
-  const long rows = copying::product(a.rows), each = long(sizeof(T) + sizeof(Index));
+  if (x != y) copy_apart(context, y, x, volume(data_dims, rank) * isize(sizeof(T)));
+  const isize rows = copying::product(a.rows), each = isize(sizeof(T) + sizeof(Index));
   const auto run = [&](const Part& part) {
-    each_element(a, index, part, &verdict, [&](long element, long offset) {
+    each_element(a, index, part, &verdict, [&](isize element, isize offset) {
       y[offset] = Join::join(y[offset], updates[element]);
     });
   };
   if (axis == rank - 1)
     context.parallel(
-        rows, [&](long begin, long end, int) { run({begin, end, 0, a.width}); },
+        rows, [&](isize begin, isize end, int) { run({begin, end, 0, a.width}); },
         grain(a.width * each));
   else
     context.parallel(
-        a.width, [&](long begin, long end, int) { run({0, rows, begin, end}); },
+        a.width, [&](isize begin, isize end, int) { run({0, rows, begin, end}); },
         grain(rows * each));
   return verdict();
 }

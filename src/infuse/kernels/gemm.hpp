@@ -24,7 +24,7 @@ INFUSE_INLINE void ask_ahead(const W* b) {
 // rows[t * R + i] + offset.
 // Few rows leave too few independent sums to hide the latency of fma, so they sum U steps apart.
 template <int R, int V, class W>
-INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offset, const W* b,
+INFUSE_NOINLINE void tile(const float* const* rows, isize taps, isize k, isize offset, const W* b,
                           float* out) {
   constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
   vf sum[U][R][V];
@@ -35,7 +35,7 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
 #pragma GCC unroll 16
       for (int j = 0; j < V; ++j) sum[u][i][j] = vf{};
   const float* a[R];
-  auto step = [&](int u, long p) __attribute__((always_inline)) {
+  auto step = [&](int u, isize p) __attribute__((always_inline)) {
     vf x[V];
 #pragma GCC unroll 16
     for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
@@ -48,12 +48,12 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
   };
   // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
   // Loops that test at their end let compilers keep the sums in registers, too.
-  long left = k > 0 ? taps : 0;
+  isize left = k > 0 ? taps : 0;
   if (left > 0) do {
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
       rows += R;
-      long p = -k;
+      isize p = -k;
       if constexpr (U > 1) {
 #pragma GCC unroll 1
         for (; p <= -U; p += U)
@@ -77,10 +77,10 @@ INFUSE_NOINLINE void tile(const float* const* rows, long taps, long k, long offs
 }
 
 template <class W>
-using Tile = void (*)(const float* const*, long, long, long, const W*, float*);
+using Tile = void (*)(const float* const*, isize, isize, isize, const W*, float*);
 
 template <int V, class W>
-INFUSE_INLINE Tile<W> tile_of(long rows) {
+INFUSE_INLINE Tile<W> tile_of(isize rows) {
   static constexpr Tile<W> tiles[] = {
       tile<1, V, W>,  tile<2, V, W>,  tile<3, V, W>,  tile<4, V, W>,
 #if INFUSE_TILE_ROWS >= 6
@@ -96,12 +96,12 @@ INFUSE_INLINE Tile<W> tile_of(long rows) {
 
 // Hands `rows` rows of a finished tile to the sink; columns past n do not exist.
 template <class Sink>
-INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, long n,
+INFUSE_NOINLINE void drain(const float* tile, isize rows, isize row, isize col, isize n,
                            const Sink& sink) {
-  const long width = n - col;
+  const isize width = n - col;
   const Sink own = sink;
 #pragma GCC unroll 1
-  for (long end = row + rows; row < end; ++row, tile += NR) {
+  for (isize end = row + rows; row < end; ++row, tile += NR) {
     if (width < LANES) {
       own(load(tile, Full{}), row, col, Tail{int(width)});
       continue;
@@ -116,8 +116,8 @@ INFUSE_NOINLINE void drain(const float* tile, long rows, long row, long col, lon
 
 // One register tile: rows [row, row + count) times the panel that starts at column col.
 template <class W, class Sink>
-INFUSE_INLINE void gemm_tile(const float* const* rows, long taps, long k, long offset, long count,
-                             const W* panel, long row, long col, long n, const Sink& sink) {
+INFUSE_INLINE void gemm_tile(const float* const* rows, isize taps, isize k, isize offset, isize count,
+                             const W* panel, isize row, isize col, isize n, const Sink& sink) {
   alignas(64) float out[MR * NR];
   Tile<W> run = n - col > LANES ? tile_of<2, W>(count) : tile_of<1, W>(count);
   run(rows, taps, k, offset, panel, out);
@@ -129,29 +129,29 @@ template <class T>
 struct RowGroups {
   static constexpr int G = MR % 3 == 0 ? 3 : 2;
   const T* q[MR / G];
-  long lda;
+  isize lda;
 
-  INFUSE_INLINE RowGroups(const T* a, long step) : lda(step) {
+  INFUSE_INLINE RowGroups(const T* a, isize step) : lda(step) {
 #pragma GCC unroll 16
     for (int i = 0; i < MR / G; ++i) {
       q[i] = a + i * G * lda;
       __asm__("" : "+r"(q[i]));  // else clang computes it anew in every step
     }
   }
-  INFUSE_INLINE T at(int row, long p) const { return q[row / G][row % G * lda + p]; }
+  INFUSE_INLINE T at(int row, isize p) const { return q[row / G][row % G * lda + p]; }
 };
 
 // What else is done with the numbers of a panel as a tile comes across them: nothing.
 struct Forget {
-  INFUSE_INLINE void operator()(long, vf, vf) const {}
+  INFUSE_INLINE void operator()(isize, vf, vf) const {}
 };
 
 // Asks for the panel behind this one as a tile comes across: processors look ahead within a page
 // only, and one panel is many.
 struct AskBehind {
   const float* behind;
-  INFUSE_INLINE void operator()(long p, vf, vf) const {
-    for (long i = 0; i < NR; i += CACHE_LINE / long(sizeof(float))) prefetch_l2(behind + p * NR + i);
+  INFUSE_INLINE void operator()(isize p, vf, vf) const {
+    for (isize i = 0; i < NR; i += CACHE_LINE / isize(sizeof(float))) prefetch_l2(behind + p * NR + i);
   }
 };
 
@@ -159,14 +159,14 @@ struct AskBehind {
 struct StoreTile {
   float* out;
   template <class L>
-  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
+  INFUSE_INLINE void operator()(vf acc, isize row, isize col, L lanes) const {
     store(out + row * NR + col, acc, lanes);
   }
 };
 
 // A full register tile whose sums go to the sink without leaving the registers.
 template <class W, class Sink, class Keep = Forget>
-INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, long row, long col,
+INFUSE_NOINLINE void full_tile(const float* a, isize lda, isize k, const W* b, isize row, isize col,
                                const Sink& sink, const Keep& keep = Keep{}) {
   // A copy, as compilers must expect that a result is stored over what a reference leads to.
   const Sink own = sink;
@@ -175,7 +175,7 @@ INFUSE_NOINLINE void full_tile(const float* a, long lda, long k, const W* b, lon
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
   const RowGroups<float> rows(a, lda);
 #pragma GCC unroll 1
-  for (long p = 0; p < k; ++p, b += NR) {
+  for (isize p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{}), y = load(b + LANES, Full{});
     ask_ahead(b);
     keep(p, x, y);
@@ -207,14 +207,14 @@ INFUSE_INLINE half_vf half_fma(float a, half_vf b, half_vf c) {
 
 // out[MR][NR] = MR rows times the first H half vectors of a panel, 1 <= H <= 3.
 template <int H>
-INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* b, float* out) {
+INFUSE_NOINLINE void narrow_tile(const float* a, isize lda, isize k, const float* b, float* out) {
   vf whole[MR];
   half_vf half[MR];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) whole[i] = vf{}, half[i] = half_vf{};
   const RowGroups<float> rows(a, lda);
 #pragma GCC unroll 1
-  for (long p = 0; p < k; ++p, b += NR) {
+  for (isize p = 0; p < k; ++p, b += NR) {
     vf x = load(b, Full{});
     half_vf y = *(const half_any*)(b + H / 2 * LANES);
 #pragma GCC unroll 16
@@ -233,8 +233,8 @@ INFUSE_NOINLINE void narrow_tile(const float* a, long lda, long k, const float* 
 
 // The product of `count` <= MR rows of a matrix and a panel of which `width` columns are wanted.
 template <class W>
-INFUSE_NOINLINE void edge_tile(const float* a, long lda, long k, const W* panel, long count,
-                               long width, float* out) {
+INFUSE_NOINLINE void edge_tile(const float* a, isize lda, isize k, const W* panel, isize count,
+                               isize width, float* out) {
 #if INFUSE_LANES == 16
   if constexpr (sizeof(W) == sizeof(float)) {
     if (count == MR && width <= LANES / 2) return narrow_tile<1>(a, lda, k, panel, out);
@@ -243,12 +243,12 @@ INFUSE_NOINLINE void edge_tile(const float* a, long lda, long k, const W* panel,
   }
 #endif
   const float* rows[MR];
-  for (long i = 0; i < count; ++i) rows[i] = a + i * lda;
+  for (isize i = 0; i < count; ++i) rows[i] = a + i * lda;
   (width > LANES ? tile_of<2, W>(count) : tile_of<1, W>(count))(rows, 1, k, 0, panel, out);
 }
 
 // Rows of the next tile when `left` remain: full tiles, then two halves rather than a thin slice.
-INFUSE_INLINE long tile_rows(long left) {
+INFUSE_INLINE isize tile_rows(isize left) {
   if (left >= 2 * MR || left == MR) return MR;
   return left > MR ? (left + 1) / 2 : left;
 }
@@ -256,10 +256,10 @@ INFUSE_INLINE long tile_rows(long left) {
 // Rows [row, end) times one panel. `cold`: the one behind it is not in the second level cache yet;
 // with tiles of two panels, products that many of them pass by are left to block_part.
 template <class W, class Sink>
-INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, long row, long end,
-                               long col, const Sink& sink, bool cold = false) {
+INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, isize row, isize end,
+                               isize col, const Sink& sink, bool cold = false) {
   alignas(64) float out[MR * NR];
-  for (long count; row < end; row += count) {
+  for (isize count; row < end; row += count) {
     count = tile_rows(end - row);
     const bool full = count == MR && s.n - col >= NR;
     if (!full) {
@@ -279,72 +279,72 @@ INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, long
 
 // Either B stays in the second level cache and MR rows of A in the first, or as many rows of A as
 // this stay there while B passes by once.
-constexpr long gemm_chunk(long k, long panels) {
-  const long budget = INFUSE_BLOCK_BYTES / 2 / long(sizeof(float));
+constexpr isize gemm_chunk(isize k, isize panels) {
+  const isize budget = INFUSE_BLOCK_BYTES / 2 / isize(sizeof(float));
   return panels * k * NR <= budget ? MR : max(budget / k / MR * MR, MR);
 }
 
 // The end of the chunk that starts at `row`; what would be left of a tile is part of it.
-INFUSE_INLINE long chunk_end(long row, long end, long chunk) {
+INFUSE_INLINE isize chunk_end(isize row, isize end, isize chunk) {
   return end - row < chunk + MR ? end : row + chunk;
 }
 
 // Rows a multiple of 4 KiB apart fall into one set of the first level cache and push each other
 // out.
-constexpr bool collides(long stride, long k) { return stride % 1024 == 0 && k >= 1024; }
+constexpr bool collides(isize stride, isize k) { return stride % 1024 == 0 && k >= 1024; }
 
 // The distance of copied rows of k floats: whole vectors, no collisions.
-constexpr long gemm_pitch(long k) {
-  const long pitch = ceil_div(k, 16) * 16;
+constexpr isize gemm_pitch(isize k) {
+  const isize pitch = ceil_div(k, 16) * 16;
   return pitch % 512 == 0 ? pitch + 16 : pitch;
 }
 
-constexpr long copied_bytes(long n, long k) {
-  return (gemm_chunk(k, ceil_div(n, NR)) + MR) * gemm_pitch(k) * long(sizeof(float));
+constexpr isize copied_bytes(isize n, isize k) {
+  return (gemm_chunk(k, ceil_div(n, NR)) + MR) * gemm_pitch(k) * isize(sizeof(float));
 }
 
 // Rows [m0, m1) times panels [p0, p1) on one thread, A used in place.
 template <class W, class Sink>
-inline void gemm_part(GemmSizes s, const float* a, const W* b, long m0, long m1, long p0, long p1,
+inline void gemm_part(GemmSizes s, const float* a, const W* b, isize m0, isize m1, isize p0, isize p1,
                       const Sink& sink) {
-  const long chunk = gemm_chunk(s.k, p1 - p0);
-  for (long row = m0, end; row < m1; row = end) {
+  const isize chunk = gemm_chunk(s.k, p1 - p0);
+  for (isize row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    for (long p = p0; p < p1; ++p)
+    for (isize p = p0; p < p1; ++p)
       gemm_rows(s, a, b + p * s.k * NR, row, end, p * NR, sink, row == m0 || chunk > MR);
   }
 }
 
 // The same with rows of A that lie anywhere: source(i) points to row i, `copy` has copied_bytes.
 template <class Source, class W, class Sink>
-inline void gemm_copied(long n, long k, const Source& source, const W* b, long m0, long m1, long p0,
-                        long p1, float* copy, const Sink& sink) {
-  const long chunk = gemm_chunk(k, p1 - p0), pitch = gemm_pitch(k);
+inline void gemm_copied(isize n, isize k, const Source& source, const W* b, isize m0, isize m1, isize p0,
+                        isize p1, float* copy, const Sink& sink) {
+  const isize chunk = gemm_chunk(k, p1 - p0), pitch = gemm_pitch(k);
   const GemmSizes s = {m1, n, k, pitch};
-  for (long row = m0, end; row < m1; row = end) {
+  for (isize row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
-    for (long i = row; i < end; ++i) {
+    for (isize i = row; i < end; ++i) {
       const float* from = source(i);
       float* to = copy + (i - row) * pitch;
-      sweep(0, k, [&](long p, auto l) { store(to + p, load(from + p, l), l); });
+      sweep(0, k, [&](isize p, auto l) { store(to + p, load(from + p, l), l); });
     }
     const float* rows = copy - row * pitch;
-    for (long p = p0; p < p1; ++p)
+    for (isize p = p0; p < p1; ++p)
       gemm_rows(s, rows, b + p * k * NR, row, end, p * NR, sink, row == m0 || chunk > MR);
   }
 }
 
 // How many ways to split rows and panels over the threads.
 struct Grid {
-  long rows, panels;
+  isize rows, panels;
 };
 
-INFUSE_NOINLINE inline Grid gemm_grid(long threads, long m, long panels, long k) {
-  const long n = panels * NR;
+INFUSE_NOINLINE inline Grid gemm_grid(isize threads, isize m, isize panels, isize k) {
+  const isize n = panels * NR;
   Grid best = {1, 1};
   double least = -1;
-  for (long r = 1; r <= threads && r <= m; ++r) {
-    const long c = min(threads / r, panels);
+  for (isize r = 1; r <= threads && r <= m; ++r) {
+    const isize c = min(threads / r, panels);
     const double work = double(ceil_div(m, r)) * double(ceil_div(panels, c) * NR) * double(k);
     const double traffic = double(r) * double(n * k) + double(c) * double(m * k);
     const double cost = work + traffic / 4;
@@ -355,21 +355,21 @@ INFUSE_NOINLINE inline Grid gemm_grid(long threads, long m, long panels, long k)
 
 // In how many parts threads do work that is worth so many: pieces for whoever is free, where they are
 // large enough to be worth a start of their own.
-constexpr long gemm_parts(long threads, double worth) {
+constexpr isize gemm_parts(isize threads, double worth) {
   const double each = worth / double(threads) / 64;
-  return threads == 1 || each < 2 ? threads : threads * (each < PIECES ? long(each) : PIECES);
+  return threads == 1 || each < 2 ? threads : threads * (each < PIECES ? isize(each) : PIECES);
 }
 
 // Calls body(m0, m1, p0, p1, worker) on parts of m rows times so many panels.
 template <class Body>
-inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body& body) {
+inline void gemm_parallel(Context& ctx, isize m, isize panels, isize k, const Body& body) {
   // A thread for less work costs more than it gains.
   const double worth = 1 + double(m) * double(panels * NR) * double(k) / 16384;
-  const long threads = worth < ctx.threads ? long(worth) : ctx.threads;
+  const isize threads = worth < ctx.threads ? isize(worth) : ctx.threads;
   const Grid grid = gemm_grid(gemm_parts(threads, worth), m, panels, k);
-  ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
-    for (long t = begin; t < end; ++t) {
-      const long i = t / grid.panels, j = t % grid.panels;
+  ctx.parallel(grid.rows * grid.panels, [&](isize begin, isize end, int worker) {
+    for (isize t = begin; t < end; ++t) {
+      const isize i = t / grid.panels, j = t % grid.panels;
       body(split(m, grid.rows, i), split(m, grid.rows, i + 1), split(panels, grid.panels, j),
            split(panels, grid.panels, j + 1), worker);
     }
@@ -378,13 +378,13 @@ inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body&
 
 // As gemm_part for few rows or columns, without a tile that is compiled for the sink.
 template <class Sink>
-inline void gemm_few(GemmSizes s, const float* a, const float* b, long m0, long m1, long p0,
-                     long p1, const Sink& sink) {
+inline void gemm_few(GemmSizes s, const float* a, const float* b, isize m0, isize m1, isize p0,
+                     isize p1, const Sink& sink) {
   alignas(64) float out[MR * NR];
-  for (long p = p0; p < p1; ++p) {
+  for (isize p = p0; p < p1; ++p) {
     const float* panel = b + p * s.k * NR;
-    const long width = min(s.n - p * NR, NR);
-    for (long row = m0, count; row < m1; row += count) {
+    const isize width = min(s.n - p * NR, NR);
+    for (isize row = m0, count; row < m1; row += count) {
       count = tile_rows(m1 - row);
       const float* rows = a + row * s.lda;
       if (count == MR && width == NR)
@@ -399,24 +399,24 @@ inline void gemm_few(GemmSizes s, const float* a, const float* b, long m0, long 
 }  // namespace detail
 
 // Bytes of scratch that a worker can use for gemm; with less it is slower.
-constexpr long gemm_scratch(GemmSizes s) {
-  return detail::takes_blocks(s) ? detail::block_sums_floats(s.m, s.k) * long(sizeof(float)) : 0;
+constexpr isize gemm_scratch(GemmSizes s) {
+  return detail::takes_blocks(s) ? detail::block_sums_floats(s.m, s.k) * isize(sizeof(float)) : 0;
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
 template <class Sink>
 void gemm(Context& ctx, GemmSizes s, const float* a, const float* packed_b, const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const long panels = detail::ceil_div(s.n, NR);
+  const isize panels = detail::ceil_div(s.n, NR);
   const bool blocks = detail::takes_blocks(s) && ctx.scratch_stride >= gemm_scratch(s);
-  const long unit = blocks ? detail::BLOCK_PANELS : 1;
+  const isize unit = blocks ? detail::BLOCK_PANELS : 1;
   detail::gemm_parallel(
       ctx, s.m, detail::ceil_div(panels, unit), s.k * unit,
-      [&](long m0, long m1, long p0, long p1, int worker) {
+      [&](isize m0, isize m1, isize p0, isize p1, int worker) {
         p0 *= unit, p1 = min(p1 * unit, panels);
         if (blocks)
           detail::gemm_blocks(
-              s, s.lda, [&](long, long) { return a; }, packed_b, m0, m1, p0, p1,
+              s, s.lda, [&](isize, isize) { return a; }, packed_b, m0, m1, p0, p1,
               (float*)ctx.scratch(worker), sink);
         else if constexpr (detail::BLOCK_PANELS > 1)
           detail::gemm_few(s, a, packed_b, m0, m1, p0, p1, sink);

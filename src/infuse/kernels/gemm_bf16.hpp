@@ -12,7 +12,7 @@
 namespace infuse {
 
 // Pairs that k numbers fill.
-constexpr long bf16_pairs(long k) { return (k + 1) / 2; }
+constexpr isize bf16_pairs(isize k) { return (k + 1) / 2; }
 
 namespace detail {
 
@@ -57,20 +57,20 @@ INFUSE_INLINE void store_rounded(int32_t* to, vf x) {
 
 // Numbers of a row as pairs, zeros up to a whole vector of pairs; the next vector lies `step` words
 // behind one.
-INFUSE_INLINE void round_row(int32_t* to, const float* from, long k, long step = LANES) {
-  long p = 0;
+INFUSE_INLINE void round_row(int32_t* to, const float* from, isize k, isize step = LANES) {
+  isize p = 0;
 #pragma GCC unroll 2
   for (; p + 2 * LANES <= k; p += 2 * LANES, to += step)
     store_pairs(to, load(from + p, Full{}), load(from + p + LANES, Full{}));
   if (p == k) return;
-  const long left = k - p;
-  const vf low = load(from + p, Tail{int(min(left, long(LANES)))});
+  const isize left = k - p;
+  const vf low = load(from + p, Tail{int(min(left, isize(LANES)))});
   const vf high = left > LANES ? load(from + p + LANES, Tail{int(left - LANES)}) : vf{};
   store_pairs(to, low, high);
 }
 
 // The same of numbers that are rounded.
-INFUSE_INLINE void copy_row(int32_t* to, const bfloat16* from, long k, long step = LANES) {
+INFUSE_INLINE void copy_row(int32_t* to, const bfloat16* from, isize k, isize step = LANES) {
   for (; k >= 2 * LANES; k -= 2 * LANES, from += 2 * LANES, to += step)
     memcpy(to, from, LANES * sizeof(int32_t));
   if (k == 0) return;
@@ -78,20 +78,20 @@ INFUSE_INLINE void copy_row(int32_t* to, const bfloat16* from, long k, long step
   memcpy(to, from, size_t(k) * sizeof(bfloat16));
 }
 
-INFUSE_INLINE void round_row(int32_t* to, const bfloat16* from, long k, long step = LANES) {
+INFUSE_INLINE void round_row(int32_t* to, const bfloat16* from, isize k, isize step = LANES) {
   copy_row(to, from, k, step);
 }
 
 // What value(row, p, lanes) computes of a row, two vectors at a time, to take(number of the first,
 // vector, vector); zeros behind its k numbers.
 template <class Value, class Take>
-INFUSE_INLINE void made_row(const Value& value, long row, long k, const Take& take) {
-  long p = 0;
+INFUSE_INLINE void made_row(const Value& value, isize row, isize k, const Take& take) {
+  isize p = 0;
   for (; p + 2 * LANES <= k; p += 2 * LANES)
     take(p, value(row, p, Full{}), value(row, p + LANES, Full{}));
   if (p == k) return;
   alignas(64) float rest[2 * LANES] = {};
-  sweep(p, k, [&](long q, auto lanes) { store(rest + q - p, value(row, q, lanes), lanes); });
+  sweep(p, k, [&](isize q, auto lanes) { store(rest + q - p, value(row, q, lanes), lanes); });
   take(p, load(rest, Full{}), load(rest + LANES, Full{}));
 }
 
@@ -100,7 +100,7 @@ typedef PanelSteps<BF16_TILES> PairSteps;
 // out[R][NR] = R rows of pairs times the first V vectors of a panel.
 // Few rows leave too few independent sums to hide the latency of a product, so they sum U steps apart.
 template <int R, int V>
-INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, const int32_t* b,
+INFUSE_NOINLINE void pair_tile(const int32_t* rows, isize pitch, isize pairs, const int32_t* b,
                                float* out) {
   constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
   vf sum[U][R][V];
@@ -114,7 +114,7 @@ INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, cons
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) a[i] = rows + i * pitch + pairs;
   PairSteps steps(b);
-  const auto step = [&](int u, long p) __attribute__((always_inline)) {
+  const auto step = [&](int u, isize p) __attribute__((always_inline)) {
     vi x[V];
 #pragma GCC unroll 16
     for (int j = 0; j < V; ++j) x[j] = steps.half(j);
@@ -127,7 +127,7 @@ INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, cons
     steps.next();
   };
   // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
-  long p = -pairs;
+  isize p = -pairs;
   if constexpr (U > 1)
 #pragma GCC unroll 1
     for (; p <= -U; p += U)
@@ -145,10 +145,10 @@ INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, cons
     }
 }
 
-typedef void (*PairTile)(const int32_t*, long, long, const int32_t*, float*);
+typedef void (*PairTile)(const int32_t*, isize, isize, const int32_t*, float*);
 
 template <int V>
-INFUSE_INLINE PairTile pair_tile_of(long rows) {
+INFUSE_INLINE PairTile pair_tile_of(isize rows) {
   static constexpr PairTile tiles[] = {
       pair_tile<1, V>,  pair_tile<2, V>,  pair_tile<3, V>,  pair_tile<4, V>,
 #if INFUSE_TILE_ROWS >= 6
@@ -165,21 +165,21 @@ INFUSE_INLINE PairTile pair_tile_of(long rows) {
 // A full tile whose sums go to the sink without leaving the registers. Memory that the sink needs is asked for row by
 // row meanwhile.
 template <class Sink>
-INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, const int32_t* b,
-                                    long row, long col, const Sink& sink) {
+INFUSE_NOINLINE void full_pair_tile(const int32_t* a, isize lda, isize pairs, const int32_t* b,
+                                    isize row, isize col, const Sink& sink) {
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
   const RowGroups<int32_t> rows(a, lda);
   PairSteps steps(b);
-  const long part = (pairs + MR - 1) / MR;
-  long p = 0, next = row;
+  const isize part = (pairs + MR - 1) / MR;
+  isize p = 0, next = row;
 #pragma GCC unroll 1
   while (p < pairs) {
     sink(vf{}, next, col, Ahead{});
     sink(vf{}, next, col + LANES, Ahead{});
     ++next;
-    const long stop = min(p + part, pairs);
+    const isize stop = min(p + part, pairs);
 #pragma GCC unroll 1
     for (; p < stop; ++p, steps.next()) {
       const vi x = steps.half(0), y = steps.half(1);
@@ -199,18 +199,18 @@ INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, cons
 }
 
 // The product of `count` <= MR rows and a panel of which `width` columns are wanted.
-INFUSE_INLINE void edge_pair_tile(const int32_t* a, long pitch, long pairs, const int32_t* panel,
-                                  long count, long width, float* out) {
+INFUSE_INLINE void edge_pair_tile(const int32_t* a, isize pitch, isize pairs, const int32_t* panel,
+                                  isize count, isize width, float* out) {
   const PairTile run = width > LANES ? pair_tile_of<2>(count) : pair_tile_of<1>(count);
   run(a, pitch, pairs, panel, out);
 }
 
 // Rows [row, end) of pairs, pitch apart, times one panel.
 template <class Sink>
-INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const int32_t* panel,
-                               long row, long end, long col, long n, const Sink& sink) {
+INFUSE_NOINLINE void pair_rows(const int32_t* a, isize pitch, isize pairs, const int32_t* panel,
+                               isize row, isize end, isize col, isize n, const Sink& sink) {
   alignas(64) float out[MR * NR];
-  for (long count; row < end; row += count, a += count * pitch) {
+  for (isize count; row < end; row += count, a += count * pitch) {
     count = tile_rows(end - row);
     if (n - col >= NR && count == MR) {
       full_pair_tile(a, pitch, pairs, panel, row, col, sink);
@@ -223,51 +223,51 @@ INFUSE_NOINLINE void pair_rows(const int32_t* a, long pitch, long pairs, const i
 
 // Rows that are rounded at a time: few where B stays in the second level cache, else as many as that holds, so that B
 // passes by as seldom as can be.
-constexpr long pair_chunk(long pairs, long panels) {
-  const long row = 4 * gemm_pitch(pairs), held = panels * NR * pairs * 4;
-  const long budget = held <= INFUSE_BLOCK_BYTES / 2 ? INFUSE_BLOCK_BYTES / 16 : INFUSE_BLOCK_BYTES;
-  return max(budget / max(row, 4L) / MR * MR, MR);
+constexpr isize pair_chunk(isize pairs, isize panels) {
+  const isize row = 4 * gemm_pitch(pairs), held = panels * NR * pairs * 4;
+  const isize budget = held <= INFUSE_BLOCK_BYTES / 2 ? INFUSE_BLOCK_BYTES / 16 : INFUSE_BLOCK_BYTES;
+  return max(budget / max(row, isize(4)) / MR * MR, MR);
 }
 
 // Bytes of the rows that are held rounded.
-constexpr long pair_bytes(long m, long pairs, long panels) {
+constexpr isize pair_bytes(isize m, isize pairs, isize panels) {
   return min(m, pair_chunk(pairs, panels) + MR) * gemm_pitch(pairs) * 4;
 }
 
 // Rows [m0, m1) times panels [p0, p1), the first of which starts at column `col` of n. rows(i, end) points to the rows
 // from i to end, pitch apart; it is called for one chunk after another.
 template <class Rows, class Sink>
-INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t* b, long m0,
-                             long m1, long p0, long p1, long col, long n, long chunk,
+INFUSE_INLINE void pair_part(isize pairs, isize pitch, Rows&& rows, const int32_t* b, isize m0,
+                             isize m1, isize p0, isize p1, isize col, isize n, isize chunk,
                              const Sink& sink) {
-  const long panel = panel_words(pairs, BF16_TILES) * NR;
-  for (long row = m0, end; row < m1; row = end) {
+  const isize panel = panel_words(pairs, BF16_TILES) * NR;
+  for (isize row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
     const int32_t* a = rows(row, end);
-    for (long p = p0; p < p1; ++p)
+    for (isize p = p0; p < p1; ++p)
       pair_rows(a, pitch, pairs, b + p * panel, row, end, col + (p - p0) * NR, n, sink);
   }
 }
 
 // The same by tile registers: rows(i, end) gives them as those take them.
 template <class Unit, class Rows, class Sink>
-INFUSE_INLINE void tiled_pair_part(long blocks, const Rows& rows, const int32_t* b, long m0,
-                                   long m1, long p0, long p1, long col, long n, TiledCuts cuts,
+INFUSE_INLINE void tiled_pair_part(isize blocks, const Rows& rows, const int32_t* b, isize m0,
+                                   isize m1, isize p0, isize p1, isize col, isize n, TiledCuts cuts,
                                    const Sink& sink) {
   tiled_part<Unit>(blocks, rows, b, m0, m1, p0, p1, n - col, cuts,
-                   [&](const int32_t* sums, long count, long row, long p) {
+                   [&](const int32_t* sums, isize count, isize row, isize p) {
                      drain((const float*)sums, count, row, col + (p - p0) * NR, n, sink);
                    });
 }
 
 // The same of rows that fill(i, to) writes to `start` in blocks, TILE_WORDS from one to the next.
 template <class Unit, class Fill, class Sink>
-INFUSE_INLINE void filled_part(long blocks, const Fill& fill, const bfloat16* b, long m0, long m1,
-                               long p0, long p1, long n, int32_t* start, TiledCuts cuts,
+INFUSE_INLINE void filled_part(isize blocks, const Fill& fill, const bfloat16* b, isize m0, isize m1,
+                               isize p0, isize p1, isize n, int32_t* start, TiledCuts cuts,
                                const Sink& sink) {
   const CompactRows held = {start, blocks};
-  const auto rows = [&](long row, long end) {
-    for (long i = row; i < end; ++i) fill(i, held.row(i - row));
+  const auto rows = [&](isize row, isize end) {
+    for (isize i = row; i < end; ++i) fill(i, held.row(i - row));
     return held.all();
   };
   tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, n, cuts, sink);
@@ -275,11 +275,11 @@ INFUSE_INLINE void filled_part(long blocks, const Fill& fill, const bfloat16* b,
 
 // The product of a matrix whose rows fill(i, to) writes in blocks, TILE_WORDS from one to the next.
 template <class Unit, class Fill, class Sink>
-INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill& fill,
+INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, isize blocks, const Fill& fill,
                               const bfloat16* b, const Sink& sink) {
-  const long panels = ceil_div(s.n, NR);
+  const isize panels = ceil_div(s.n, NR);
   const TiledCuts cuts = tiled_cuts(s.m, blocks, panels);
-  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+  const auto part = [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     int32_t* start = (int32_t*)ctx.scratch(worker);
     int32_t* sums = start + min(round_up(s.m, TILED_ROWS), cuts.chunk) * blocks * TILE_SIDE;
     filled_part<Unit>(blocks, fill, b, m0, m1, p0, p1, s.n, start,
@@ -289,7 +289,7 @@ INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill
 }
 
 // Whether tile registers multiply so many rows of so many pairs.
-constexpr bool takes_tiles(long m, long pairs) {
+constexpr bool takes_tiles(isize m, isize pairs) {
   return BF16_TILES && m > FEW_PAIR_ROWS && pairs > 0;
 }
 
@@ -297,17 +297,17 @@ constexpr bool takes_tiles(long m, long pairs) {
 template <class Fill, class Sink>
 INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const bfloat16* b,
                               const Sink& sink) {
-  const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
+  const isize pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
   if constexpr (BF16_TILES)
     if (takes_tiles(s.m, pairs)) {
-      const auto spread = [&](long i, int32_t* to) { fill(i, to, TILE_WORDS); };
+      const auto spread = [&](isize i, int32_t* to) { fill(i, to, TILE_WORDS); };
       return tiled_gemm<TiledPairs>(ctx, s, tiled_blocks(pairs), spread, b, sink);
     }
-  const long chunk = pair_chunk(pairs, panels);
-  gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+  const isize chunk = pair_chunk(pairs, panels);
+  gemm_parallel(ctx, s.m, panels, s.k, [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     int32_t* held = (int32_t*)ctx.scratch(worker);
-    const auto rows = [&](long row, long end) {
-      for (long i = row; i < end; ++i) fill(i, held + (i - row) * pitch, LANES);
+    const auto rows = [&](isize row, isize end) {
+      for (isize i = row; i < end; ++i) fill(i, held + (i - row) * pitch, LANES);
       return held;
     };
     pair_part(pairs, pitch, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
@@ -317,8 +317,8 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for gemm_bf16.
-constexpr long gemm_bf16_scratch(GemmSizes s) {
-  const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
+constexpr isize gemm_bf16_scratch(GemmSizes s) {
+  const isize pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
   return detail::takes_tiles(s.m, pairs)
              ? detail::tiled_gemm_scratch(s.m, detail::tiled_blocks(pairs), panels)
              : detail::pair_bytes(s.m, pairs, panels);
@@ -329,7 +329,7 @@ template <class Sink>
 void gemm_bf16(Context& ctx, GemmSizes s, const float* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const auto fill = [&](long i, int32_t* to, long step) {
+  const auto fill = [&](isize i, int32_t* to, isize step) {
     detail::round_row(to, a + i * s.lda, s.k, step);
   };
   detail::gemm_pairs(ctx, s, fill, packed_b, sink);
@@ -340,17 +340,17 @@ template <class Sink>
 void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const long pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);
+  const isize pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);
   if (detail::takes_tiles(s.m, pairs) || s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 ||
       detail::collides(pitch, pairs)) {
-    const auto fill = [&](long i, int32_t* to, long step) {
+    const auto fill = [&](isize i, int32_t* to, isize step) {
       detail::copy_row(to, a + i * s.lda, s.k, step);
     };
     return detail::gemm_pairs(ctx, s, fill, packed_b, sink);
   }
-  const auto rows = [&](long row, long) { return (const int32_t*)a + row * pitch; };
-  const long chunk = detail::pair_chunk(pairs, panels);
-  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int) {
+  const auto rows = [&](isize row, isize) { return (const int32_t*)a + row * pitch; };
+  const isize chunk = detail::pair_chunk(pairs, panels);
+  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](isize m0, isize m1, isize p0, isize p1, int) {
     detail::pair_part(pairs, pitch, rows, (const int32_t*)packed_b, m0, m1, p0, p1, p0 * NR, s.n,
                       chunk, sink);
   });
@@ -362,8 +362,8 @@ template <class Value, class Sink>
 void gemm_made_bf16(Context& ctx, GemmSizes s, const Value& value, const bfloat16* packed_b,
                     const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const auto fill = [&](long i, int32_t* to, long step) {
-    detail::made_row(value, i, s.k, [&](long p, vf first, vf second) {
+  const auto fill = [&](isize i, int32_t* to, isize step) {
+    detail::made_row(value, i, s.k, [&](isize p, vf first, vf second) {
       detail::store_pairs(to + p / (2 * LANES) * step, first, second);
     });
   };

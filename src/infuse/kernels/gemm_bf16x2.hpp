@@ -17,13 +17,13 @@ namespace detail {
 template <class>
 constexpr bool has_tiles = BF16_TILES;
 
-constexpr long SPLIT_NUMBERS = 2 * TILE_SIDE;  // that share a block of low and one of high halves
+constexpr isize SPLIT_NUMBERS = 2 * TILE_SIDE;  // that share a block of low and one of high halves
 
 // 16-word blocks of k numbers, low and high ones.
-constexpr long split_blocks(long k) { return 2 * ceil_div(k, SPLIT_NUMBERS); }
+constexpr isize split_blocks(isize k) { return 2 * ceil_div(k, SPLIT_NUMBERS); }
 
 // Up to 32 numbers: their low halves to `to`, their high ones `step` words behind.
-INFUSE_INLINE void split_block(int32_t* to, long step, vf first, vf second) {
+INFUSE_INLINE void split_block(int32_t* to, isize step, vf first, vf second) {
   const bfloat16* high = (const bfloat16*)(to + step);
   store_pairs(to + step, first, second);
   store_pairs(to, first - load(high, Full{}), second - load(high + LANES, Full{}));
@@ -31,14 +31,14 @@ INFUSE_INLINE void split_block(int32_t* to, long step, vf first, vf second) {
 
 // Numbers of a row as blocks, `step` words from one to the next: low and high halves of 32 after
 // another, zeros up to whole blocks.
-INFUSE_INLINE void split_row(int32_t* to, const float* from, long k, long step = TILE_SIDE) {
-  long p = 0;
+INFUSE_INLINE void split_row(int32_t* to, const float* from, isize k, isize step = TILE_SIDE) {
+  isize p = 0;
 #pragma GCC unroll 2
   for (; p + SPLIT_NUMBERS <= k; p += SPLIT_NUMBERS, to += 2 * step)
     split_block(to, step, load(from + p, Full{}), load(from + p + LANES, Full{}));
   if (p == k) return;
-  const long left = k - p;
-  const vf first = load(from + p, Tail{int(min(left, long(LANES)))});
+  const isize left = k - p;
+  const vf first = load(from + p, Tail{int(min(left, isize(LANES)))});
   const vf second = left > LANES ? load(from + p + LANES, Tail{int(left - LANES)}) : vf{};
   split_block(to, step, first, second);
 }
@@ -46,7 +46,7 @@ INFUSE_INLINE void split_row(int32_t* to, const float* from, long k, long step =
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for gemm_bf16x2.
-constexpr long gemm_bf16x2_scratch(GemmSizes s) {
+constexpr isize gemm_bf16x2_scratch(GemmSizes s) {
   return detail::tiled_gemm_scratch(s.m, detail::split_blocks(s.k), detail::ceil_div(s.n, NR));
 }
 
@@ -57,7 +57,7 @@ void gemm_bf16x2(Context& ctx, GemmSizes s, const float* a, const bfloat16* pack
                  const Sink& sink) {
   static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
   if (s.m <= 0 || s.n <= 0) return;
-  const auto fill = [&](long i, int32_t* to) {
+  const auto fill = [&](isize i, int32_t* to) {
     detail::split_row(to, a + i * s.lda, s.k, TILE_WORDS);
   };
   detail::tiled_gemm<SplitPairs>(ctx, s, detail::split_blocks(s.k), fill, packed_b, sink);
@@ -70,8 +70,8 @@ void gemm_made_bf16x2(Context& ctx, GemmSizes s, const Value& value, const bfloa
                       const Sink& sink) {
   static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
   if (s.m <= 0 || s.n <= 0) return;
-  const auto fill = [&](long i, int32_t* to) {
-    detail::made_row(value, i, s.k, [&](long p, vf first, vf second) {
+  const auto fill = [&](isize i, int32_t* to) {
+    detail::made_row(value, i, s.k, [&](isize p, vf first, vf second) {
       detail::split_block(to + p / LANES * TILE_WORDS, TILE_WORDS, first, second);
     });
   };

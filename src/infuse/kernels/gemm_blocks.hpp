@@ -20,21 +20,21 @@ constexpr int BLOCK_ROWS = 6, BLOCK_PANELS = 2;
 #else
 constexpr int BLOCK_ROWS = MR, BLOCK_PANELS = 1;
 #endif
-constexpr long BLOCK_COLUMNS = BLOCK_PANELS * NR;
+constexpr isize BLOCK_COLUMNS = BLOCK_PANELS * NR;
 constexpr int BLOCK_VECTORS = 2 * BLOCK_PANELS;
 
 // The most numbers of k of a block: B takes two thirds of the first level cache.
-constexpr long BLOCK_STEP = 16;
-constexpr long BLOCK_DEPTH =
-    max(INFUSE_L1_BYTES / 3 * 2 / (BLOCK_COLUMNS * long(sizeof(float))) / BLOCK_STEP, 1L) *
+constexpr isize BLOCK_STEP = 16;
+constexpr isize BLOCK_DEPTH =
+    max(INFUSE_L1_BYTES / 3 * 2 / (BLOCK_COLUMNS * isize(sizeof(float))) / BLOCK_STEP, isize(1)) *
     BLOCK_STEP;
 
 // The sums of R rows and V vectors, the second pair of them `gap` floats behind the first, and what
 // `before` has of them, to out(sum, row, vector). Segment t of row i starts at
 // rows[t * step + i] + offset. each() is called with every BLOCK_STEP numbers of k.
 template <int R, int V, class Out, class Each>
-INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, long k, long offset,
-                              const float* b, long gap, const float* before, const Out& out,
+INFUSE_INLINE void block_sums(const float* const* rows, isize step, isize taps, isize k, isize offset,
+                              const float* b, isize gap, const float* before, const Out& out,
                               const Each& each) {
   vf sum[R][V];
 #pragma GCC unroll 16
@@ -42,15 +42,15 @@ INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, lo
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) sum[i][j] = vf{};
 #pragma GCC unroll 1
-  for (long t = 0; t < taps; ++t, rows += step) {
+  for (isize t = 0; t < taps; ++t, rows += step) {
     const float* a[R];
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
     // Counting up to zero leaves a register free.
 #pragma GCC unroll 1
-    for (long p = -k; p < 0;) {
+    for (isize p = -k; p < 0;) {
       each();
-      const long end = min(p + BLOCK_STEP, 0L);
+      const isize end = min(p + BLOCK_STEP, isize(0));
 #pragma GCC unroll 2
       for (; p < end; ++p, b += NR) {
         vf x[V];
@@ -80,9 +80,9 @@ INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, lo
 
 // The same to rows of memory `pitch` floats apart, where `before` may lie, too.
 template <int R, int V>
-INFUSE_NOINLINE void block_tile(const float* const* rows, long step, long taps, long k, long offset,
-                                const float* b, long gap, const float* before, float* to,
-                                long pitch, LinesAhead ahead) {
+INFUSE_NOINLINE void block_tile(const float* const* rows, isize step, isize taps, isize k, isize offset,
+                                const float* b, isize gap, const float* before, float* to,
+                                isize pitch, LinesAhead ahead) {
   block_sums<R, V>(
       rows, step, taps, k, offset, b, gap, before,
       [&](vf x, int i, int j) __attribute__((always_inline)) {
@@ -91,11 +91,11 @@ INFUSE_NOINLINE void block_tile(const float* const* rows, long step, long taps, 
       [&]() __attribute__((always_inline)) { ahead.ask(); });
 }
 
-typedef void (*BlockTile)(const float* const*, long, long, long, long, const float*, long,
-                          const float*, float*, long, LinesAhead);
+typedef void (*BlockTile)(const float* const*, isize, isize, isize, isize, const float*, isize,
+                          const float*, float*, isize, LinesAhead);
 
 template <int V>
-INFUSE_INLINE BlockTile block_tile_of(long rows) {
+INFUSE_INLINE BlockTile block_tile_of(isize rows) {
   static constexpr BlockTile tiles[] = {
       block_tile<1, V>,  block_tile<2, V>,  block_tile<3, V>,  block_tile<4, V>,
 #if INFUSE_TILE_ROWS >= 6
@@ -110,7 +110,7 @@ INFUSE_INLINE BlockTile block_tile_of(long rows) {
 }
 
 // By rows, and columns of which the last vector may have a part only.
-INFUSE_INLINE BlockTile block_tile_for(long rows, long width) {
+INFUSE_INLINE BlockTile block_tile_for(isize rows, isize width) {
 #if INFUSE_LANES == 16
   if (width > 3 * LANES) return block_tile_of<4>(rows);
   if (width > 2 * LANES) return block_tile_of<3>(rows);
@@ -120,11 +120,11 @@ INFUSE_INLINE BlockTile block_tile_for(long rows, long width) {
 
 // Hands rows of finished tiles, `pitch` floats apart, to the sink; `width` columns of them exist.
 template <class Sink>
-INFUSE_NOINLINE void block_drain(const float* sums, long pitch, long rows, long row, long col,
-                                 long width, const Sink& sink) {
+INFUSE_NOINLINE void block_drain(const float* sums, isize pitch, isize rows, isize row, isize col,
+                                 isize width, const Sink& sink) {
   const Sink own = sink;
 #pragma GCC unroll 1
-  for (long end = row + rows; row < end; ++row, sums += pitch) {
+  for (isize end = row + rows; row < end; ++row, sums += pitch) {
     if (width == BLOCK_COLUMNS) {
 #pragma GCC unroll 4
       for (int j = 0; j < BLOCK_VECTORS; ++j)
@@ -132,20 +132,20 @@ INFUSE_NOINLINE void block_drain(const float* sums, long pitch, long rows, long 
       continue;
     }
 #pragma GCC unroll 1
-    for (long j = 0; j < width; j += LANES)
-      own(load(sums + j, Full{}), row, col + j, Tail{int(min(width - j, long(LANES)))});
+    for (isize j = 0; j < width; j += LANES)
+      own(load(sums + j, Full{}), row, col + j, Tail{int(min(width - j, isize(LANES)))});
   }
 }
 
 // The last block of a whole tile. Memory that the sink needs is asked for row by row meanwhile.
 template <class Sink>
-INFUSE_NOINLINE void block_finish(const float* const* rows, long step, long taps, long k,
-                                  long offset, const float* b, long gap, const float* before,
-                                  float* to, LinesAhead ahead, long row, long col,
+INFUSE_NOINLINE void block_finish(const float* const* rows, isize step, isize taps, isize k,
+                                  isize offset, const float* b, isize gap, const float* before,
+                                  float* to, LinesAhead ahead, isize row, isize col,
                                   const Sink& sink) {
   const Sink own = sink;
-  const long each = ceil_div(BLOCK_ROWS, taps * ceil_div(k, BLOCK_STEP));
-  long next = row;
+  const isize each = ceil_div(BLOCK_ROWS, taps * ceil_div(k, BLOCK_STEP));
+  isize next = row;
   block_sums<BLOCK_ROWS, BLOCK_VECTORS>(
       rows, step, taps, k, offset, b, gap, before,
       [&](vf x, int i, int j) __attribute__((always_inline)) {
@@ -154,45 +154,45 @@ INFUSE_NOINLINE void block_finish(const float* const* rows, long step, long taps
       [&]() __attribute__((always_inline)) {
         ahead.ask();
 #pragma GCC unroll 1
-        for (const long end = min(next + each, row + BLOCK_ROWS); next < end; ++next)
+        for (const isize end = min(next + each, row + BLOCK_ROWS); next < end; ++next)
 #pragma GCC unroll 1
           for (int j = 0; j < BLOCK_VECTORS; ++j) own(vf{}, next, col + j * LANES, Ahead{});
       });
 }
 
 // Rows of the next tile when `left` remain: as tile_rows.
-INFUSE_INLINE long block_rows(long left) {
+INFUSE_INLINE isize block_rows(isize left) {
   if (left >= 2 * BLOCK_ROWS || left == BLOCK_ROWS) return BLOCK_ROWS;
   return left > BLOCK_ROWS ? (left + 1) / 2 : left;
 }
 
 // How the depth of a product is cut: into parts of a segment, or some segments together.
 struct DepthBlocks {
-  long taps, k, count, parts;
+  isize taps, k, count, parts;
 
-  constexpr DepthBlocks(long taps, long k)
+  constexpr DepthBlocks(isize taps, isize k)
       : taps(taps),
         k(k),
         count(k >= BLOCK_DEPTH ? taps * ceil_div(k, BLOCK_DEPTH)
-                               : ceil_div(taps, BLOCK_DEPTH / max(k, 1L))),
+                               : ceil_div(taps, BLOCK_DEPTH / max(k, isize(1)))),
         parts(k >= BLOCK_DEPTH ? ceil_div(k, BLOCK_DEPTH) : 0) {}
 
   // The first segment of a block, the first number in it, and all numbers before.
-  constexpr long tap(long i) const { return parts ? i / parts : split(taps, count, i); }
-  constexpr long offset(long i) const { return parts ? split(k, parts, i % parts) : 0; }
-  constexpr long start(long i) const { return tap(i) * k + offset(i); }
+  constexpr isize tap(isize i) const { return parts ? i / parts : split(taps, count, i); }
+  constexpr isize offset(isize i) const { return parts ? split(k, parts, i % parts) : 0; }
+  constexpr isize start(isize i) const { return tap(i) * k + offset(i); }
 };
 
 // The most rows that pass by before the next panels: half of the second level cache, and not so
 // many that their sums fill the other half.
-constexpr long block_chunk(long depth) {
-  const long held = INFUSE_BLOCK_BYTES / 2 / long(sizeof(float)) / max(depth, 1L),
-             most = INFUSE_BLOCK_BYTES / 8 / (BLOCK_COLUMNS * long(sizeof(float)));
-  return max(min(held, most) / BLOCK_ROWS, 4L) * BLOCK_ROWS;
+constexpr isize block_chunk(isize depth) {
+  const isize held = INFUSE_BLOCK_BYTES / 2 / isize(sizeof(float)) / max(depth, isize(1)),
+             most = INFUSE_BLOCK_BYTES / 8 / (BLOCK_COLUMNS * isize(sizeof(float)));
+  return max(min(held, most) / BLOCK_ROWS, isize(4)) * BLOCK_ROWS;
 }
 
 // Floats of `sums` for m rows of k numbers.
-constexpr long block_sums_floats(long m, long k) {
+constexpr isize block_sums_floats(isize m, isize k) {
   return DepthBlocks(1, k).count > 1 ? min(m, block_chunk(k)) * BLOCK_COLUMNS : 0;
 }
 
@@ -200,39 +200,39 @@ constexpr long block_sums_floats(long m, long k) {
 // rows.at(i, count, own) gives pointers to `count` rows from i on, the next segments rows.step()
 // behind, and may fill `own`. `cold`: B is not in the second level cache.
 template <class Rows, class Sink>
-inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, long row, long end,
-                       long p0, long p1, long col, long n, float* sums, bool cold,
+inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, isize row, isize end,
+                       isize p0, isize p1, isize col, isize n, float* sums, bool cold,
                        const Sink& sink) {
-  const long gap = depth.taps * depth.k * NR;
-  const long tiles = ceil_div(end - row, BLOCK_ROWS);
+  const isize gap = depth.taps * depth.k * NR;
+  const isize tiles = ceil_div(end - row, BLOCK_ROWS);
   alignas(64) float out[BLOCK_ROWS * BLOCK_COLUMNS];
   const float* own[BLOCK_ROWS];
-  for (long p = p0; p < p1; p += BLOCK_PANELS, col += BLOCK_COLUMNS) {
-    const long panels = min(p1 - p, long(BLOCK_PANELS));
-    const long width = min(n - col, panels * NR);
-    for (long q = 0; q < depth.count; ++q) {
+  for (isize p = p0; p < p1; p += BLOCK_PANELS, col += BLOCK_COLUMNS) {
+    const isize panels = min(p1 - p, isize(BLOCK_PANELS));
+    const isize width = min(n - col, panels * NR);
+    for (isize q = 0; q < depth.count; ++q) {
       const bool last = q + 1 == depth.count;
-      const long start = depth.start(q), stop = depth.start(q + 1);
-      const long taps = depth.parts ? 1 : depth.tap(q + 1) - depth.tap(q);
-      const long k = (stop - start) / taps;
+      const isize start = depth.start(q), stop = depth.start(q + 1);
+      const isize taps = depth.parts ? 1 : depth.tap(q + 1) - depth.tap(q);
+      const isize k = (stop - start) / taps;
       const float* panel = b + p * gap + start * NR;
       // What comes next has as many runs of lines as there are panels. Each is asked for by as many
       // tiles, which share it evenly.
       const float* next = last ? b + (p + panels) * gap : b + p * gap + stop * NR;
-      const long behind = last ? depth.start(1) : depth.start(q + 2) - stop;
-      const long run = behind * NR * long(sizeof(float)) / CACHE_LINE;
-      const long askers = max(tiles / panels, 1L), steps = taps * ceil_div(k, BLOCK_STEP);
-      const long lines = cold ? ceil_div(run, askers * steps) : 0;
-      long t = 0;
-      for (long i = row, count; i < end; i += count, ++t) {
+      const isize behind = last ? depth.start(1) : depth.start(q + 2) - stop;
+      const isize run = behind * NR * isize(sizeof(float)) / CACHE_LINE;
+      const isize askers = max(tiles / panels, isize(1)), steps = taps * ceil_div(k, BLOCK_STEP);
+      const isize lines = cold ? ceil_div(run, askers * steps) : 0;
+      isize t = 0;
+      for (isize i = row, count; i < end; i += count, ++t) {
         count = block_rows(end - i);
-        const long first_line = t % askers * steps * lines;
+        const isize first_line = t % askers * steps * lines;
         const LinesAhead ahead = {(const char*)(next + t / askers * gap) + first_line * CACHE_LINE,
                                   t < askers * panels && first_line < run ? lines : 0};
         const float* const* at = rows.at(i, count, own) + depth.tap(q) * rows.step();
         float* partial = sums + (i - row) * BLOCK_COLUMNS;
         const float* before = q ? partial : nullptr;
-        const long first = depth.offset(q);
+        const isize first = depth.offset(q);
         float* to = last ? out : partial;
         if (last && count == BLOCK_ROWS && width == BLOCK_COLUMNS)
           block_finish(at, rows.step(), taps, k, first, panel, gap, before, to, ahead, i, col,
@@ -248,16 +248,16 @@ inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, long
 
 // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted, as is the one
 // behind it soon: for few rows, which leave little time for it to come.
-inline void few_rows(const float* a, long lda, long k, const float* panel, long count, long width,
+inline void few_rows(const float* a, isize lda, isize k, const float* panel, isize count, isize width,
                      float* out) {
   const float* own[BLOCK_ROWS];
-  const long run = k * NR * long(sizeof(float)) / CACHE_LINE;
-  const long tiles = ceil_div(count, BLOCK_ROWS), steps = ceil_div(k, BLOCK_STEP);
-  const long lines = ceil_div(run, tiles * steps);
+  const isize run = k * NR * isize(sizeof(float)) / CACHE_LINE;
+  const isize tiles = ceil_div(count, BLOCK_ROWS), steps = ceil_div(k, BLOCK_STEP);
+  const isize lines = ceil_div(run, tiles * steps);
   const char* next = (const char*)(panel + k * NR);
-  for (long rows; count > 0; count -= rows, a += rows * lda, out += rows * NR) {
+  for (isize rows; count > 0; count -= rows, a += rows * lda, out += rows * NR) {
     rows = block_rows(count);
-    for (long i = 0; i < rows; ++i) own[i] = a + i * lda;
+    for (isize i = 0; i < rows; ++i) own[i] = a + i * lda;
     block_tile_for(rows, width)(own, 0, 1, k, 0, panel, 0, nullptr, out, NR,
                                 LinesAhead{next, lines});
     next += lines * steps * CACHE_LINE;
@@ -267,11 +267,11 @@ inline void few_rows(const float* a, long lda, long k, const float* panel, long 
 // Rows of a matrix.
 struct RowsApart {
   const float* a;
-  long lda;
+  isize lda;
 
-  static constexpr long step() { return 0; }
-  INFUSE_INLINE const float* const* at(long row, long count, const float** own) const {
-    for (long i = 0; i < count; ++i) own[i] = a + (row + i) * lda;
+  static constexpr isize step() { return 0; }
+  INFUSE_INLINE const float* const* at(isize row, isize count, const float** own) const {
+    for (isize i = 0; i < count; ++i) own[i] = a + (row + i) * lda;
     return own;
   }
 };
@@ -284,13 +284,13 @@ constexpr bool takes_blocks(GemmSizes s) {
 // Rows [m0, m1) times panels [p0, p1) on one thread. rows(row, end) gives those from `row` to
 // `end`, lda floats apart, one chunk after another; row 0 would lie where it points to.
 template <class Rows, class Sink>
-inline void gemm_blocks(GemmSizes s, long lda, const Rows& rows, const float* b, long m0, long m1,
-                        long p0, long p1, float* sums, const Sink& sink) {
+inline void gemm_blocks(GemmSizes s, isize lda, const Rows& rows, const float* b, isize m0, isize m1,
+                        isize p0, isize p1, float* sums, const Sink& sink) {
   const DepthBlocks depth(1, s.k);
-  const long parts = ceil_div(m1 - m0, block_chunk(s.k)), tiles = ceil_div(m1 - m0, BLOCK_ROWS);
-  const bool passes = (p1 - p0) * s.k * NR * long(sizeof(float)) > INFUSE_BLOCK_BYTES / 2;
-  for (long i = 0; i < parts; ++i) {
-    const long row = m0 + split(tiles, parts, i) * BLOCK_ROWS,
+  const isize parts = ceil_div(m1 - m0, block_chunk(s.k)), tiles = ceil_div(m1 - m0, BLOCK_ROWS);
+  const bool passes = (p1 - p0) * s.k * NR * isize(sizeof(float)) > INFUSE_BLOCK_BYTES / 2;
+  for (isize i = 0; i < parts; ++i) {
+    const isize row = m0 + split(tiles, parts, i) * BLOCK_ROWS,
                end = min(m0 + split(tiles, parts, i + 1) * BLOCK_ROWS, m1);
     const RowsApart apart = {rows(row, end), lda};
     block_part(apart, depth, b, row, end, p0, p1, p0 * NR, s.n, sums, passes || i == 0, sink);

@@ -11,17 +11,17 @@ namespace infuse {
 namespace detail {
 
 // Whether a widened panel stays in the second level cache while `rows` rows, `least` of them or more, use it.
-constexpr bool widens(long rows, long least, long k) {
-  return rows >= least && k * NR * long(sizeof(float)) <= INFUSE_BLOCK_BYTES / 2;
+constexpr bool widens(isize rows, isize least, isize k) {
+  return rows >= least && k * NR * isize(sizeof(float)) <= INFUSE_BLOCK_BYTES / 2;
 }
 
 // Rows that stay in the second level cache while all panels pass by.
-constexpr long half_chunk(long k) {
-  return max(INFUSE_BLOCK_BYTES / 2 / long(sizeof(float)) / max(k, 1L) / MR * MR, 6 * MR);
+constexpr isize half_chunk(isize k) {
+  return max(INFUSE_BLOCK_BYTES / 2 / isize(sizeof(float)) / max(k, isize(1)) / MR * MR, 6 * MR);
 }
 
-INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, long n) {
-  for (long i = 0; i < n; i += NR) {
+INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, isize n) {
+  for (isize i = 0; i < n; i += NR) {
     store(to + i, load(from + i, Full{}), Full{});
     store(to + i + LANES, load(from + i + LANES, Full{}), Full{});
   }
@@ -30,7 +30,7 @@ INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, long n) {
 // Keeps what a tile has widened.
 struct Widened {
   float* to;
-  INFUSE_INLINE void operator()(long p, vf x, vf y) const {
+  INFUSE_INLINE void operator()(isize p, vf x, vf y) const {
     store(to + p * NR, x, Full{});
     store(to + p * NR + LANES, y, Full{});
   }
@@ -39,7 +39,7 @@ struct Widened {
 // Rows [row, end) times one panel, which is widened into `wide`.
 template <class Sink>
 INFUSE_NOINLINE void half_rows(GemmSizes s, const float* a, const float16* panel, float* wide,
-                               long row, long end, long col, const Sink& sink) {
+                               isize row, isize end, isize col, const Sink& sink) {
   if (end - row < 2 * MR) return gemm_rows(s, a, panel, row, end, col, sink);
   if (s.n - col < NR) {
     widen_all(wide, panel, s.k * NR);
@@ -52,11 +52,11 @@ INFUSE_NOINLINE void half_rows(GemmSizes s, const float* a, const float16* panel
 
 // Rows [m0, m1) times panels [p0, p1); `copies`: the rows are brought closer together before.
 template <class Sink>
-inline void half_part(GemmSizes s, const float* a, const float16* b, long m0, long m1, long p0,
-                      long p1, bool copies, float* scratch, const Sink& sink) {
-  const long chunk = half_chunk(s.k), pitch = gemm_pitch(s.k), panel = s.k * NR;
+inline void half_part(GemmSizes s, const float* a, const float16* b, isize m0, isize m1, isize p0,
+                      isize p1, bool copies, float* scratch, const Sink& sink) {
+  const isize chunk = half_chunk(s.k), pitch = gemm_pitch(s.k), panel = s.k * NR;
   float* copy = scratch + panel;
-  for (long row = m0, end; row < m1; row = end) {
+  for (isize row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
     GemmSizes t = s;
     const float* rows = a;
@@ -64,7 +64,7 @@ inline void half_part(GemmSizes s, const float* a, const float16* b, long m0, lo
       copy_matrix(copy, pitch, a + row * s.lda, s.lda, 1, end - row, s.k);
       rows = copy - row * pitch, t.lda = pitch;
     }
-    for (long p = p0; p < p1; ++p)
+    for (isize p = p0; p < p1; ++p)
       half_rows(t, rows, b + p * panel, scratch, row, end, p * NR, sink);
   }
 }
@@ -72,10 +72,10 @@ inline void half_part(GemmSizes s, const float* a, const float16* b, long m0, lo
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for gemm_fp16.
-constexpr long gemm_fp16_scratch(GemmSizes s) {
+constexpr isize gemm_fp16_scratch(GemmSizes s) {
   if (!detail::widens(s.m, 2 * MR, s.k)) return 0;
-  const long copied = (detail::half_chunk(s.k) + MR) * detail::gemm_pitch(s.k);
-  return (s.k * NR + (detail::collides(s.lda, s.k) ? copied : 0)) * long(sizeof(float));
+  const isize copied = (detail::half_chunk(s.k) + MR) * detail::gemm_pitch(s.k);
+  return (s.k * NR + (detail::collides(s.lda, s.k) ? copied : 0)) * isize(sizeof(float));
 }
 
 // As gemm.
@@ -83,9 +83,9 @@ template <class Sink>
 void gemm_fp16(Context& ctx, GemmSizes s, const float* a, const float16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const long panels = detail::ceil_div(s.n, NR);
+  const isize panels = detail::ceil_div(s.n, NR);
   const bool copies = detail::collides(s.lda, s.k) && s.n >= 4 * NR;
-  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     if (detail::widens(m1 - m0, 2 * MR, s.k))
       detail::half_part(s, a, packed_b, m0, m1, p0, p1, copies, (float*)ctx.scratch(worker), sink);
     else

@@ -5,8 +5,8 @@
 #include "gemm.hpp"
 
 #define INFUSE_SHARED_TILE(how, R)                                                               \
-  how template void tile<R, 1>(const float* const*, long, long, long, const float*, float*);     \
-  how template void tile<R, 2>(const float* const*, long, long, long, const float*, float*);
+  how template void tile<R, 1>(const float* const*, isize, isize, isize, const float*, float*);     \
+  how template void tile<R, 2>(const float* const*, isize, isize, isize, const float*, float*);
 #if INFUSE_TILE_ROWS == 12
 #define INFUSE_SHARED_TILES(how)                                                      \
   INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6) INFUSE_SHARED_TILE(how, 7)    \
@@ -19,15 +19,15 @@
 #endif
 #if INFUSE_LANES == 16
 #define INFUSE_SHARED_HALVES(how)                                                     \
-  how template void narrow_tile<1>(const float*, long, long, const float*, float*);   \
-  how template void narrow_tile<2>(const float*, long, long, const float*, float*);   \
-  how template void narrow_tile<3>(const float*, long, long, const float*, float*);
+  how template void narrow_tile<1>(const float*, isize, isize, const float*, float*);   \
+  how template void narrow_tile<2>(const float*, isize, isize, const float*, float*);   \
+  how template void narrow_tile<3>(const float*, isize, isize, const float*, float*);
 #else
 #define INFUSE_SHARED_HALVES(how)
 #endif
 #define INFUSE_SHARED_BLOCK(how, R, V)                                                           \
-  how template void block_tile<R, V>(const float* const*, long, long, long, long, const float*,  \
-                                     long, const float*, float*, long, LinesAhead);
+  how template void block_tile<R, V>(const float* const*, isize, isize, isize, isize, const float*,  \
+                                     isize, const float*, float*, isize, LinesAhead);
 #if INFUSE_LANES == 16
 #define INFUSE_SHARED_BLOCK_ROW(how, R)                                                 \
   INFUSE_SHARED_BLOCK(how, R, 1) INFUSE_SHARED_BLOCK(how, R, 2)                         \
@@ -52,10 +52,10 @@
   namespace detail {                                                                             \
   INFUSE_SHARED_TILE(how, 1) INFUSE_SHARED_TILE(how, 2) INFUSE_SHARED_TILE(how, 3)               \
   INFUSE_SHARED_TILE(how, 4) INFUSE_SHARED_TILES(how) INFUSE_SHARED_HALVES(how)                  \
-  how template void edge_tile(const float*, long, long, const float*, long, long, float*);       \
-  how template void full_tile(const float*, long, long, const float*, long, long,                \
+  how template void edge_tile(const float*, isize, isize, const float*, isize, isize, float*);       \
+  how template void full_tile(const float*, isize, isize, const float*, isize, isize,                \
                               const StoreTile&, const AskBehind&);                               \
-  how template void full_tile(const float*, long, long, const float*, long, long,                \
+  how template void full_tile(const float*, isize, isize, const float*, isize, isize,                \
                               const StoreTile&, const Forget&);                                  \
   }                                                                                              \
   }

@@ -6,24 +6,24 @@
 namespace infuse {
 
 // Columns of a packed panel, and the most rows of a register tile.
-constexpr long NR = 2 * LANES;
-constexpr long MR = INFUSE_TILE_ROWS;
+constexpr isize NR = 2 * LANES;
+constexpr isize MR = INFUSE_TILE_ROWS;
 static_assert(MR == 4 || MR == 6 || MR == 12, "tiles of other heights are not listed (tile_of)");
 static_assert(2 * MR + 3 <= INFUSE_REGISTERS, "sums, columns and a number of a row fill the registers");
 
 struct GemmSizes {
-  long m, n, k, lda;
+  isize m, n, k, lda;
 };
 
 // Floats of packed B.
-constexpr long gemm_packed(long n, long k) { return (n + NR - 1) / NR * NR * k; }
+constexpr isize gemm_packed(isize n, isize k) { return (n + NR - 1) / NR * NR * k; }
 
 namespace detail {
 
-constexpr long ceil_div(long a, long b) { return (a + b - 1) / b; }
+constexpr isize ceil_div(isize a, isize b) { return (a + b - 1) / b; }
 
 // First row of part i when n rows are split into parts whose sizes differ by one at most.
-constexpr long split(long n, long parts, long i) {
+constexpr isize split(isize n, isize parts, isize i) {
   return n / parts * i + (i < n % parts ? i : n % parts);
 }
 

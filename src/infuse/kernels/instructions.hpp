@@ -35,12 +35,12 @@
 #define INFUSE_TILE_LOAD(to, from, stride) \
   __asm__ __volatile__("tileloadd (%1,%2,1), %%tmm%c0"  \
                        :                                \
-                       : "i"(to), "r"(from), "r"(long(stride)) \
+                       : "i"(to), "r"(from), "r"(isize(stride)) \
                        : "memory")
 #define INFUSE_TILE_STORE(from, to, stride) \
   __asm__ __volatile__("tilestored %%tmm%c0, (%1,%2,1)" \
                        :                                \
-                       : "i"(from), "r"(to), "r"(long(stride)) \
+                       : "i"(from), "r"(to), "r"(isize(stride)) \
                        : "memory")
 #define INFUSE_TILE_ADDING(name, sum, a, b) \
   __asm__ __volatile__(#name " %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b))

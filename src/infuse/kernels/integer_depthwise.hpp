@@ -14,14 +14,14 @@ namespace integer_detail {
 
 /** One line of the result and where it reads. */
 struct ChannelLine {
-  long out;             // number of its first pixel
-  long begin, end;      // channels
+  isize out;             // number of its first pixel
+  isize begin, end;      // channels
   const void* lines[16];  // for each row of the window its first pixel
 };
 
 /** The elements of H rows at one column as lanes. */
 template <class Layout, int H, class T, class L>
-INFUSE_INLINE vi column(const T* const* lines, long at, int zero, L lanes) {
+INFUSE_INLINE vi column(const T* const* lines, isize at, int zero, L lanes) {
   vi all = {};
 #pragma GCC unroll 4
   for (int y = 0; y < H; ++y) {
@@ -48,12 +48,12 @@ INFUSE_INLINE vi no_column(int zero) {
 /** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent.
  */
 template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
-INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, long ox, int zero,
+INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, isize ox, int zero,
                               const typename Layout::Right* weights, const int32_t* sums,
                               const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
-  const long left = ox * S - s.pad_left;
-  sweep(line.begin, line.end, [&](long c, auto lanes) __attribute__((always_inline)) {
+  const isize left = ox * S - s.pad_left;
+  sweep(line.begin, line.end, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vi sum[P];
     vi start = {};
     if (Layout::GROUP == 4)
@@ -61,7 +61,7 @@ INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, 
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = start;
     const int32_t* taps = (const int32_t*)weights + c;
-    for (long y = 0; y < s.kernel_height; y += H) {
+    for (isize y = 0; y < s.kernel_height; y += H) {
       vi tap[KW];
 #pragma GCC unroll 8
       for (int kx = 0; kx < KW; ++kx, taps += s.channels) tap[kx] = load(taps, lanes);
@@ -92,8 +92,8 @@ INFUSE_NOINLINE void whole_line(const DepthwiseSizes& s, const ChannelLine& line
                                 const typename Layout::Right* weights, const int32_t* sums,
                                 const Sink& sink) {
   constexpr int P = LANES == 16 && S == 1 ? 8 : 4;
-  for (long ox = 0; ox < s.out_width; ox += P) {
-    const long left = ox * S - s.pad_left;
+  for (isize ox = 0; ox < s.out_width; ox += P) {
+    const isize left = ox * S - s.pad_left;
     const bool inside = left >= 0 && left + (P - 1) * S + KW <= s.width && ox + P <= s.out_width;
     if (inside)
       neighbours<Layout, H, KW, S, P, false, T>(s, line, ox, zero, weights, sums, sink);
@@ -105,7 +105,7 @@ INFUSE_NOINLINE void whole_line(const DepthwiseSizes& s, const ChannelLine& line
 }  // namespace integer_detail
 
 /** Bytes of scratch: a line of zero points. */
-inline long integer_depthwise_scratch(long w, long c) { return w * c; }
+inline isize integer_depthwise_scratch(isize w, isize c) { return w * c; }
 
 /**
  * Convolves x − zero [n, h, w, c] with filters of one channel each; row = (image, oy, ox), col = channel.
@@ -118,23 +118,23 @@ inline void integer_depthwise(Context& context, const DepthwiseSizes& shape, con
   using namespace integer_detail;
   const DepthwiseSizes s = shape;
   const int off = zero ? *zero : 0;
-  const long rows = s.batch * s.out_height, most = s.channels / (4 * LANES);
-  const long wanted = context.threads > 1 ? (4L * context.threads + rows - 1) / rows : 1;
-  const long blocks = wanted < most ? wanted : most > 1 ? most : 1;
-  const long step = round_up((s.channels + blocks - 1) / blocks, LANES);
+  const isize rows = s.batch * s.out_height, most = s.channels / (4 * LANES);
+  const isize wanted = context.threads > 1 ? (isize(4) * context.threads + rows - 1) / rows : 1;
+  const isize blocks = wanted < most ? wanted : most > 1 ? most : 1;
+  const isize step = round_up((s.channels + blocks - 1) / blocks, LANES);
   context.parallel(
       rows * blocks,
-      [&](long first, long last, int worker) {
+      [&](isize first, isize last, int worker) {
         T* blank = (T*)context.scratch(worker);
         memset(blank, off, size_t(s.width * s.channels));
-        for (long unit = first; unit < last; ++unit) {
-          const long row = unit % rows, begin = unit / rows * step;
+        for (isize unit = first; unit < last; ++unit) {
+          const isize row = unit % rows, begin = unit / rows * step;
           ChannelLine line;
           line.out = row * s.out_width, line.begin = begin,
           line.end = begin + step < s.channels ? begin + step : s.channels;
           const T* image = x + row / s.out_height * s.height * s.width * s.channels;
-          for (long ky = 0; ky < (s.kernel_height + H - 1) / H * H; ++ky) {
-            const long y =
+          for (isize ky = 0; ky < (s.kernel_height + H - 1) / H * H; ++ky) {
+            const isize y =
                 row % s.out_height * s.stride_height - s.pad_top + ky * s.dilation_height;
             line.lines[ky] = ky < s.kernel_height && y >= 0 && y < s.height
                                  ? image + y * s.width * s.channels
@@ -152,17 +152,17 @@ template <class T, class Sink>
 inline void integer_depthwise_any(Context& context, const Windows& shape, const T* x, const T* zero,
                                   const int16_t* weights, const Sink& sink) {
   using namespace window_detail;
-  const long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
+  const isize all = outputs(shape), pixels = inputs(shape), count = taps(shape);
   const int off = zero ? *zero : 0;
   context.parallel(
       shape.n * all,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           const Place p = place(shape, row % all);
           const T* image = x + row / all * pixels * shape.c;
-          sweep(0, shape.c, [&](long c, auto lanes) {
+          sweep(0, shape.c, [&](isize c, auto lanes) {
             vi sum = {};
-            each_tap(shape, p, [&](long tap, long pixel, long) {
+            each_tap(shape, p, [&](isize tap, isize pixel, isize) {
               sum += (load_wide(image + pixel * shape.c + c, lanes) - off) *
                      load_wide(weights + tap * shape.c + c, lanes);
             });

@@ -17,14 +17,14 @@ template <class T> INFUSE_INLINE void keep(void* to, T x) { memcpy(to, &x, sizeo
 
 /** As work_block, for a vector of n columns of work that is done in vectors; gives what it makes of
  * them. */
-vf work_vector(const WorkCall& work, long row, long col, int n, vf handed);
+vf work_vector(const WorkCall& work, isize row, isize col, int n, vf handed);
 
 /** A function of what a kernel makes, of row, column and lanes, that gives R. */
 template <class R> struct Interpreted {
   WorkCall work;
 
   template <class A, class L>
-  INFUSE_INLINE auto operator()(A acc, long row, long col, L lanes) const {
+  INFUSE_INLINE auto operator()(A acc, isize row, isize col, L lanes) const {
     if constexpr (interpreted_detail::Same<L, Ahead>::holds) {
       return none(Full{});
     } else {
@@ -36,7 +36,7 @@ template <class R> struct Interpreted {
       return done(handed, row, col, lanes);
     }
   }
-  template <class L> INFUSE_INLINE auto operator()(long row, long col, L lanes) const {
+  template <class L> INFUSE_INLINE auto operator()(isize row, isize col, L lanes) const {
     if constexpr (interpreted_detail::Same<L, Ahead>::holds) {
       return none(Full{});
     } else {
@@ -46,18 +46,18 @@ template <class R> struct Interpreted {
     }
   }
   // What every row has of a column.
-  template <class L> INFUSE_INLINE auto operator()(vf acc, long col, L lanes) const {
-    return (*this)(acc, 0L, col, lanes);
+  template <class L> INFUSE_INLINE auto operator()(vf acc, isize col, L lanes) const {
+    return (*this)(acc, isize(0), col, lanes);
   }
-  template <class L> INFUSE_INLINE auto operator()(float acc, long col, L lanes) const {
-    return (*this)(acc, 0L, col, lanes);
+  template <class L> INFUSE_INLINE auto operator()(float acc, isize col, L lanes) const {
+    return (*this)(acc, isize(0), col, lanes);
   }
 
  private:
   static constexpr bool GIVES = interpreted_detail::Same<R, float>::holds;
   static constexpr bool IN_VECTORS = GIVES || interpreted_detail::Same<R, void>::holds;
 
-  template <class L> INFUSE_INLINE auto in_vector(vf acc, long row, long col, L lanes) const {
+  template <class L> INFUSE_INLINE auto in_vector(vf acc, isize row, isize col, L lanes) const {
     const vf made = work_vector(work, row, col, count(lanes), acc);
     if constexpr (GIVES) return made;
   }
@@ -65,7 +65,7 @@ template <class R> struct Interpreted {
     if constexpr (!interpreted_detail::Same<R, void>::holds) return decltype(load((const R*)nullptr, lanes)){};
   }
   template <class L>
-  INFUSE_INLINE auto done(const void* handed, long row, long col, L lanes) const {
+  INFUSE_INLINE auto done(const void* handed, isize row, isize col, L lanes) const {
     if constexpr (interpreted_detail::Same<R, void>::holds) {
       work_block(work, row, col, count(lanes), handed, nullptr, nullptr);
     } else {
@@ -76,15 +76,15 @@ template <class R> struct Interpreted {
   }
 };
 
-constexpr long INTERPRETED_BLOCK = 256;  // columns at once: registers stay in the first cache
+constexpr isize INTERPRETED_BLOCK = 256;  // columns at once: registers stay in the first cache
 
 /** Elementwise work for all rows × columns; false where it divides integers by zero. */
-inline bool map_interpreted(Context& context, long rows, long cols, const WorkCall& work,
-                            long cost) {
+inline bool map_interpreted(Context& context, isize rows, isize cols, const WorkCall& work,
+                            isize cost) {
   bool zero = false;
-  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
-    for (long col = begin; col < end; col += INTERPRETED_BLOCK) {
-      const long n = end - col < INTERPRETED_BLOCK ? end - col : INTERPRETED_BLOCK;
+  map_detail::each_part(context, rows, cols, cost, [&](isize row, isize begin, isize end) {
+    for (isize col = begin; col < end; col += INTERPRETED_BLOCK) {
+      const isize n = end - col < INTERPRETED_BLOCK ? end - col : INTERPRETED_BLOCK;
       bool found = false;
       work_block(work, row, col, int(n), nullptr, nullptr, &found);
       if (found) __atomic_store_n(&zero, true, __ATOMIC_RELAXED);

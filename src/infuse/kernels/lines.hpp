@@ -47,12 +47,12 @@ namespace line_detail {
 
 /** LINES lines of `size` neighbouring elements side by side: their sums do not wait for each other. */
 template <int LINES, class Op, class T>
-inline void running_lines(long size, bool exclusive, bool reverse, const T* x, T* y) {
+inline void running_lines(isize size, bool exclusive, bool reverse, const T* x, T* y) {
   typedef typename Working<T>::type W;
   W total[LINES];
   for (int l = 0; l < LINES; ++l) total[l] = Op::template start<W>(exclusive);
-  for (long i = 0; i < size; ++i) {
-    const long at = reverse ? size - 1 - i : i;
+  for (isize i = 0; i < size; ++i) {
+    const isize at = reverse ? size - 1 - i : i;
 #pragma GCC unroll 8
     for (int l = 0; l < LINES; ++l) {
       const W next = Op::join(total[l], W(x[l * size + at]));
@@ -63,26 +63,26 @@ inline void running_lines(long size, bool exclusive, bool reverse, const T* x, T
 }
 
 /** `width` columns, at most MOST, of `size` rows that are `inner` apart. */
-template <class Op, long MOST, class T>
-INFUSE_INLINE void running_columns(long width, long size, long inner, bool exclusive, bool reverse,
+template <class Op, isize MOST, class T>
+INFUSE_INLINE void running_columns(isize width, isize size, isize inner, bool exclusive, bool reverse,
                                    const T* x, T* y) {
   typedef typename Working<T>::type W;
   W total[MOST];
-  for (long j = 0; j < width; ++j) total[j] = Op::template start<W>(exclusive);
-  for (long i = 0; i < size; ++i) {
-    const long at = (reverse ? size - 1 - i : i) * inner;
+  for (isize j = 0; j < width; ++j) total[j] = Op::template start<W>(exclusive);
+  for (isize i = 0; i < size; ++i) {
+    const isize at = (reverse ? size - 1 - i : i) * inner;
     const T* from = x + at;
     T* to = y + at;
     if (exclusive) {
 #pragma GCC ivdep
-      for (long j = 0; j < width; ++j) {
+      for (isize j = 0; j < width; ++j) {
         const W before = total[j];
         total[j] = Op::join(before, W(from[j]));
         to[j] = T(before);
       }
     } else {
 #pragma GCC ivdep
-      for (long j = 0; j < width; ++j) {
+      for (isize j = 0; j < width; ++j) {
         total[j] = Op::join(total[j], W(from[j]));
         to[j] = T(total[j]);
       }
@@ -94,13 +94,13 @@ INFUSE_INLINE void running_columns(long width, long size, long inner, bool exclu
 
 /** Running combinations over `size` elements; x and y [outer, size, inner], apart from each other. */
 template <class Op, class T>
-inline void running(Context& context, long outer, long size, long inner, bool exclusive,
+inline void running(Context& context, isize outer, isize size, isize inner, bool exclusive,
                     bool reverse, const T* x, T* y) {
-  constexpr long WIDTH = 512, FEW = 16, LINES = 8;
+  constexpr isize WIDTH = 512, FEW = 16, LINES = 8;
   if (inner == 1) {
     context.parallel(
         outer,
-        [&](long begin, long end, int) {
+        [&](isize begin, isize end, int) {
           for (; begin + LINES <= end; begin += LINES)
             line_detail::running_lines<LINES, Op>(size, exclusive, reverse, x + begin * size,
                                                   y + begin * size);
@@ -113,14 +113,14 @@ inline void running(Context& context, long outer, long size, long inner, bool ex
   }
   // Few columns stay in registers; many are walked in stretches that are long and yet enough.
   const bool few = inner % FEW == 0 && inner <= WIDTH / 8;
-  const long most = few ? FEW : outer * ((inner + WIDTH - 1) / WIDTH) < context.threads ? 64 : WIDTH;
-  const long blocks = (inner + most - 1) / most;
+  const isize most = few ? FEW : outer * ((inner + WIDTH - 1) / WIDTH) < context.threads ? 64 : WIDTH;
+  const isize blocks = (inner + most - 1) / most;
   context.parallel(
       outer * blocks,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          const long first = unit % blocks * most, start = unit / blocks * size * inner + first;
-          const long width = inner - first < most ? inner - first : most;
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          const isize first = unit % blocks * most, start = unit / blocks * size * inner + first;
+          const isize width = inner - first < most ? inner - first : most;
           if (few) {
             line_detail::running_columns<Op, FEW>(FEW, size, inner, exclusive, reverse, x + start,
                                                   y + start);
@@ -138,16 +138,16 @@ inline void running(Context& context, long outer, long size, long inner, bool ex
  * [count, size, bytes]. False when a length is negative or larger than size.
  */
 template <class Index>
-inline bool reverse_lines(Context& context, long count, long size, long bytes, const char* x,
+inline bool reverse_lines(Context& context, isize count, isize size, isize bytes, const char* x,
                           const Index* lengths, char* y) {
-  for (long i = 0; i < count; ++i)
-    if (lengths[i] < 0 || long(lengths[i]) > size) return false;
+  for (isize i = 0; i < count; ++i)
+    if (lengths[i] < 0 || isize(lengths[i]) > size) return false;
   context.parallel(
       count * size,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
-          long line = row / size, at = row % size, length = long(lengths[line]);
-          long from = line * size + (at < length ? length - 1 - at : at);
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
+          isize line = row / size, at = row % size, length = isize(lengths[line]);
+          isize from = line * size + (at < length ? length - 1 - at : at);
           copy_bytes(y + row * bytes, x + from * bytes, bytes);
         }
       },
@@ -157,8 +157,8 @@ inline bool reverse_lines(Context& context, long count, long size, long bytes, c
 
 /** Matrices with any strides. */
 struct PlainProduct {
-  long batch, m, n, k;
-  long a_row, a_col, b_row, b_col;
+  isize batch, m, n, k;
+  isize a_row, a_col, b_row, b_col;
 };
 
 /** y [batch, m, n] = a · b; a_at(i) and b_at(i) give the offsets of matrix i. */
@@ -166,25 +166,25 @@ template <class T, class At, class Bt>
 inline void plain_matmul(Context& context, const PlainProduct& shape, const T* a, const At& a_at,
                          const T* b, const Bt& b_at, T* y) {
   typedef typename line_detail::Working<T>::type W;
-  constexpr long WIDTH = 64;
+  constexpr isize WIDTH = 64;
   context.parallel(
       shape.batch * shape.m,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           const T* left = a + a_at(row / shape.m) + row % shape.m * shape.a_row;
           const T* right = b + b_at(row / shape.m);
-          for (long first = 0; first < shape.n; first += WIDTH) {
-            long width = shape.n - first < WIDTH ? shape.n - first : WIDTH;
+          for (isize first = 0; first < shape.n; first += WIDTH) {
+            isize width = shape.n - first < WIDTH ? shape.n - first : WIDTH;
             W sum[WIDTH] = {};
-            for (long p = 0; p < shape.k; ++p) {
+            for (isize p = 0; p < shape.k; ++p) {
               W factor = W(left[p * shape.a_col]);
               const T* from = right + p * shape.b_row + first * shape.b_col;
               if (shape.b_col == 1)
-                for (long j = 0; j < width; ++j) sum[j] += factor * W(from[j]);
+                for (isize j = 0; j < width; ++j) sum[j] += factor * W(from[j]);
               else
-                for (long j = 0; j < width; ++j) sum[j] += factor * W(from[j * shape.b_col]);
+                for (isize j = 0; j < width; ++j) sum[j] += factor * W(from[j * shape.b_col]);
             }
-            for (long j = 0; j < width; ++j) y[row * shape.n + first + j] = T(sum[j]);
+            for (isize j = 0; j < width; ++j) y[row * shape.n + first + j] = T(sum[j]);
           }
         }
       },

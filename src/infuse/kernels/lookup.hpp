@@ -7,11 +7,11 @@ namespace infuse {
 
 /** The place of x among `count` ascending keys, NaN after all others; -1 when it is none of them. */
 template <class K>
-INFUSE_INLINE long find_key(const K* keys, long count, K x) {
+INFUSE_INLINE isize find_key(const K* keys, isize count, K x) {
   if (count == 0) return -1;
-  long low = 0;
-  for (long size = count; size > 1;) {
-    const long half = size / 2;
+  isize low = 0;
+  for (isize size = count; size > 1;) {
+    const isize half = size / 2;
     const K key = keys[low + half];
     low += (key <= x) | (x != x) ? half : 0;
     size -= half;
@@ -22,13 +22,13 @@ INFUSE_INLINE long find_key(const K* keys, long count, K x) {
 
 /** y = the value beside x in a list of ascending keys, or `otherwise`; values are only moved. */
 template <class K, class V>
-inline void lookup(Context& context, long n, const K* x, const K* keys, long count, const V* values,
+inline void lookup(Context& context, isize n, const K* x, const K* keys, isize count, const V* values,
                    const V* otherwise, V* y) {
   context.parallel(
       n,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) {
-          const long at = find_key(keys, count, x[i]);
+      [&](isize begin, isize end, int) {
+        for (isize i = begin; i < end; ++i) {
+          const isize at = find_key(keys, count, x[i]);
           y[i] = at < 0 ? *otherwise : values[at];
         }
       },
@@ -37,9 +37,9 @@ inline void lookup(Context& context, long n, const K* x, const K* keys, long cou
 
 /** Whether every element is one of the ascending keys. */
 template <class K>
-inline bool all_known(long n, const K* x, const K* keys, long count) {
+inline bool all_known(isize n, const K* x, const K* keys, isize count) {
   bool known = true;
-  for (long i = 0; i < n; ++i) known &= find_key(keys, count, x[i]) >= 0;
+  for (isize i = 0; i < n; ++i) known &= find_key(keys, count, x[i]) >= 0;
   return known;
 }
 
@@ -53,28 +53,28 @@ struct Ngrams {
   const K* tokens;
   const int32_t* children;
   const int32_t* columns;
-  long least, most, skips;
+  isize least, most, skips;
 };
 
 /** Counts in y[rows, columns] the n-grams of each row of `size` tokens, with up to `skips` left out between two. */
 template <class K>
-inline void count_ngrams(Context& context, const Ngrams<K>& grams, long rows, long size,
-                         long columns, const K* x, float* y) {
+inline void count_ngrams(Context& context, const Ngrams<K>& grams, isize rows, isize size,
+                         isize columns, const K* x, float* y) {
   context.parallel(
       rows,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           const K* tokens = x + row * size;
           float* counts = y + row * columns;
-          for (long i = 0; i < columns; ++i) counts[i] = 0;
-          long least = grams.least;
-          for (long stride = 1; stride <= grams.skips + 1 && least <= grams.most; ++stride) {
-            for (long first = 0; first + stride * (least - 1) < size; ++first) {
+          for (isize i = 0; i < columns; ++i) counts[i] = 0;
+          isize least = grams.least;
+          for (isize stride = 1; stride <= grams.skips + 1 && least <= grams.most; ++stride) {
+            for (isize first = 0; first + stride * (least - 1) < size; ++first) {
               int32_t node = 0;
-              long length = 1;
-              for (long at = first; at < size && length <= grams.most; at += stride, ++length) {
+              isize length = 1;
+              for (isize at = first; at < size && length <= grams.most; at += stride, ++length) {
                 const int32_t start = grams.starts[node];
-                const long place =
+                const isize place =
                     find_key(grams.tokens + start, grams.starts[node + 1] - start, tokens[at]);
                 if (place < 0) break;
                 node = grams.children[start + place];

@@ -29,14 +29,14 @@ template <class Op, class Sink>
 inline void norm_short_rows(Context& context, const ReduceSizes& s, const float* x,
                             const Sink& sink) {
   short_rows::each_block(
-      context, s.outer, s.reduce, x, GRAIN, [&](const float* columns, long first, long count) {
+      context, s.outer, s.reduce, x, GRAIN, [&](const float* columns, isize first, isize count) {
         float made[MOST * BLOCK], dense[MOST * BLOCK];
-        sweep(0, count, [&](long at, auto lanes) __attribute__((always_inline)) {
+        sweep(0, count, [&](isize at, auto lanes) __attribute__((always_inline)) {
           vf sum[1];
           const Rows in = {columns + at, BLOCK};
           whole_columns<Op, 1>(0, s.reduce, 0, lanes, in, sum);
           const vf share = Op::share(sum[0]);
-          for (long r = 0; r < s.reduce; ++r)
+          for (isize r = 0; r < s.reduce; ++r)
             store(made + r * BLOCK + at, Op::apply(in(r, 0, lanes), share), lanes);
         });
         short_rows::turn_back(dense, made, count, s.reduce);
@@ -50,18 +50,18 @@ inline void norm_rows(Context& context, const ReduceSizes& s, const float* x, co
   const Rows in = {x, s.reduce};
   context.parallel(
       s.outer,
-      [&](long begin, long end, int) {
-        for (long first = begin; first < end; first += LANES) {
-          const int count = int(min(long(LANES), end - first));
+      [&](isize begin, isize end, int) {
+        for (isize first = begin; first < end; first += LANES) {
+          const int count = int(min(isize(LANES), end - first));
           vf share = {};
           for (int i = 0; i < count; ++i)
             share[i] = across<Op>(whole_row<Op>(first + i, s.reduce, in));
           share = Op::share(share);
-          long row = first * s.reduce / s.cols, col = first * s.reduce % s.cols;
+          isize row = first * s.reduce / s.cols, col = first * s.reduce % s.cols;
           for (int i = 0; i < count; ++i, col += s.reduce) {
             if (col == s.cols) ++row, col = 0;
             const vf own = splat(share[i]);
-            sweep(0, s.reduce, [&](long c, auto lanes) __attribute__((always_inline)) {
+            sweep(0, s.reduce, [&](isize c, auto lanes) __attribute__((always_inline)) {
               sink(Op::apply(in(first + i, c, lanes), own), row, col + c, lanes);
             });
           }
@@ -72,16 +72,16 @@ inline void norm_rows(Context& context, const ReduceSizes& s, const float* x, co
 
 /** N vectors of columns of line `outer`. */
 template <class Op, int N, class L, class Sink>
-INFUSE_INLINE void norm_columns(const ReduceSizes& s, const float* x, long outer, long c, L lanes,
+INFUSE_INLINE void norm_columns(const ReduceSizes& s, const float* x, isize outer, isize c, L lanes,
                                 const Sink& sink) {
   const Rows in = {x, s.inner};
   vf share[N];
   whole_columns<Op, N>(outer * s.reduce, s.reduce, c, lanes, in, share);
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) share[i] = Op::share(share[i]);
-  const long first = outer * s.reduce * s.inner + c, step = s.inner / s.cols;
-  long row = first / s.cols, col = first % s.cols;
-  for (long r = outer * s.reduce; r < (outer + 1) * s.reduce; ++r) {
+  const isize first = outer * s.reduce * s.inner + c, step = s.inner / s.cols;
+  isize row = first / s.cols, col = first % s.cols;
+  for (isize r = outer * s.reduce; r < (outer + 1) * s.reduce; ++r) {
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i)
       sink(Op::apply(in(r, c + i * LANES, lanes), share[i]), row, col + i * LANES, lanes);
@@ -105,18 +105,18 @@ inline void lp_norm(Context& context, const ReduceSizes& shape, const float* x, 
   if (has_short_rows(shape) && shape.reduce <= LANES + LANES / 2)
     return norm_short_rows<Op>(context, shape, x, sink);
   if (shape.inner == 1) return norm_rows<Op>(context, shape, x, sink);
-  const long line = min(shape.inner, shape.cols), wide = 4 * LANES;
-  const long blocks = (line + wide - 1) / wide, lines = shape.inner / line;
+  const isize line = min(shape.inner, shape.cols), wide = 4 * LANES;
+  const isize blocks = (line + wide - 1) / wide, lines = shape.inner / line;
   context.parallel(
       shape.outer * lines * blocks,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          const long outer = unit / (lines * blocks), start = unit / blocks % lines * line;
-          const long c = unit % blocks * wide, last = min(c + wide, line);
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          const isize outer = unit / (lines * blocks), start = unit / blocks % lines * line;
+          const isize c = unit % blocks * wide, last = min(c + wide, line);
           if (last - c == wide) {
             norm_columns<Op, 4>(shape, x, outer, start + c, Full{}, sink);
           } else {
-            sweep(c, last, [&](long at, auto lanes) __attribute__((always_inline)) {
+            sweep(c, last, [&](isize at, auto lanes) __attribute__((always_inline)) {
               norm_columns<Op, 1>(shape, x, outer, start + at, lanes, sink);
             });
           }

@@ -5,24 +5,24 @@
 
 namespace infuse {
 
-constexpr long MAP_GRAIN = 16384;  // cheap elements that are worth a thread
+constexpr isize MAP_GRAIN = 16384;  // cheap elements that are worth a thread
 
 namespace map_detail {
 
 /** Calls part(row, begin, end) so that all columns of all rows are covered, over the threads. */
 template <class Part>
-INFUSE_INLINE void each_part(Context& context, long rows, long cols, long cost, const Part& part) {
+INFUSE_INLINE void each_part(Context& context, isize rows, isize cols, isize cost, const Part& part) {
   if (rows <= 0 || cols <= 0) return;
   bool alone = context.threads == 1 || rows * cols * cost < 2 * MAP_GRAIN;
   bool whole = alone || rows >= 4 * context.threads;
-  long pieces = whole ? 1 : (4L * context.threads + rows - 1) / rows;
-  long piece = whole ? cols : round_up((cols + pieces - 1) / pieces, CACHE_LINE);
+  isize pieces = whole ? 1 : (isize(4) * context.threads + rows - 1) / rows;
+  isize piece = whole ? cols : round_up((cols + pieces - 1) / pieces, CACHE_LINE);
   pieces = (cols + piece - 1) / piece;
   // One copy of the body in the code, however it is run.
-  const auto run = [&](long first, long last, int) INFUSE_NOINLINE {
-    long row = first / pieces, at = first % pieces;
-    for (long unit = first; unit < last; ++unit) {
-      long begin = at * piece;
+  const auto run = [&](isize first, isize last, int) INFUSE_NOINLINE {
+    isize row = first / pieces, at = first % pieces;
+    for (isize unit = first; unit < last; ++unit) {
+      isize begin = at * piece;
       part(row, begin, begin + piece < cols ? begin + piece : cols);
       if (++at == pieces) at = 0, ++row;
     }
@@ -38,20 +38,20 @@ INFUSE_INLINE void each_part(Context& context, long rows, long cols, long cost, 
  * The body loads and stores its floats itself; `cost` is its price in cheap operations.
  */
 template <class Body>
-inline void map2d(Context& context, long rows, long cols, const Body& body, long cost = 1) {
-  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
+inline void map2d(Context& context, isize rows, isize cols, const Body& body, isize cost = 1) {
+  map_detail::each_part(context, rows, cols, cost, [&](isize row, isize begin, isize end) {
     sweep(begin, end,
-          [&](long col, auto lanes) __attribute__((always_inline)) { body(row, col, lanes); });
+          [&](isize col, auto lanes) __attribute__((always_inline)) { body(row, col, lanes); });
   });
 }
 
 /** Calls body(row, col) for every element: for other types than float. */
 template <class Body>
-inline void map_scalar(Context& context, long rows, long cols, const Body& body, long cost = 1) {
-  map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
+inline void map_scalar(Context& context, isize rows, isize cols, const Body& body, isize cost = 1) {
+  map_detail::each_part(context, rows, cols, cost, [&](isize row, isize begin, isize end) {
     const Body own = body;
 #pragma GCC ivdep
-    for (long col = begin; col < end; ++col) own(row, col);
+    for (isize col = begin; col < end; ++col) own(row, col);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace infuse {
 
 // Bytes of scratch that a worker needs for matmul_bf16x2.
-constexpr long matmul_bf16x2_scratch(const MatmulSizes& s) {
+constexpr isize matmul_bf16x2_scratch(const MatmulSizes& s) {
   return detail::tiled_matmul_scratch<SplitPairs>(s);
 }
 

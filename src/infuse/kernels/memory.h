@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "isize.h"
+
 #if defined(_WIN32)
 #include <malloc.h>
 #elif defined(__linux__)
@@ -13,12 +15,12 @@
 namespace infuse {
 #endif
 
-#define CACHE_LINE 64L
-#define HUGE_PAGE (2L << 20)
+#define CACHE_LINE ((isize)64)
+#define HUGE_PAGE ((isize)2 << 20)
 
 /** Aligned memory, on huge pages when it is big; null when there is none. */
-static inline char* memory_open(long bytes) {
-  long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
+static inline char* memory_open(isize bytes) {
+  isize align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
   size_t size;
   if (bytes < 0 || bytes > INTPTR_MAX - align) return NULL;
 #if defined(__SANITIZE_ADDRESS__)

@@ -15,7 +15,7 @@ namespace infuse {
  * of a block and, where there are two, the shifts behind them.
  */
 struct NBitsSizes {
-  long m, n, k, block, row;  // row: elements from one row of a to the next
+  isize m, n, k, block, row;  // row: elements from one row of a to the next
 };
 
 /** Kinds of codes that are floats of 8 bits; all of them are finite. */
@@ -42,14 +42,14 @@ template <int KIND> struct NBits {
 namespace nbits_detail {
 
 constexpr int FEW = INFUSE_LANES == 16 ? 8 : 4;  // rows that share a code as it is decoded
-constexpr long PASSES = 2;  // groups of so many rows at most; a panel is decoded at once for more
-constexpr long GRAIN = 1 << 16;  // products that are worth a thread
+constexpr isize PASSES = 2;  // groups of so many rows at most; a panel is decoded at once for more
+constexpr isize GRAIN = 1 << 16;  // products that are worth a thread
 
-inline long padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
+inline isize padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
 
 /** Words of a panel. */
 template <int KIND>
-inline long panel_size(const NBitsSizes& s) {
+inline isize panel_size(const NBitsSizes& s) {
   return padded(s) / NBits<KIND>::ROWS * NBits<KIND>::WORDS * NR;
 }
 
@@ -131,13 +131,13 @@ INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
                          const int32_t* w, const float* steps, float* out) {
   using L = NBits<KIND>;
   constexpr int U = R == 1 ? 2 : 1;  // sums that are independent, beside those of columns and rows
-  const long blocks = padded(s) / s.block, units = s.block / L::ROWS;
+  const isize blocks = padded(s) / s.block, units = s.block / L::ROWS;
   for (int i = 0; i < R * NR; i += LANES) store(out + i, vf{}, Full{});
 #pragma GCC unroll 1
-  for (long block = 0; block < blocks; ++block, steps += STEPS * NR, sums += R) {
+  for (isize block = 0; block < blocks; ++block, steps += STEPS * NR, sums += R) {
     vf part[U][R][2] = {};
 #pragma GCC unroll 1
-    for (long unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS * R) {
+    for (isize unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS * R) {
       prefetch(w + 16 * NR);
       prefetch(w + 16 * NR + LANES);
       each_row<KIND>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
@@ -168,16 +168,16 @@ INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
 template <int KIND, int STEPS>
 INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* steps, float* to) {
   using L = NBits<KIND>;
-  const long all = padded(s);
+  const isize all = padded(s);
 #pragma GCC unroll 1
-  for (long k = 0; k < all; k += s.block, steps += STEPS * NR) {
+  for (isize k = 0; k < all; k += s.block, steps += STEPS * NR) {
     vf scale[2], shift[2] = {};
     for (int v = 0; v < 2; ++v) {
       scale[v] = load(steps + v * LANES, Full{});
       if (STEPS == 2) shift[v] = load(steps + (STEPS - 1) * NR + v * LANES, Full{});
     }
 #pragma GCC unroll 1
-    for (long unit = 0; unit < s.block; unit += L::ROWS, w += L::WORDS * NR, to += L::ROWS * NR)
+    for (isize unit = 0; unit < s.block; unit += L::ROWS, w += L::WORDS * NR, to += L::ROWS * NR)
       each_row<KIND>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v)
@@ -187,21 +187,21 @@ INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* 
 }
 
 /** The rows that are multiplied with the next `count`: those that do not exist are zeros. */
-inline int together(long count) {
+inline int together(isize count) {
   if (FEW == 8 && count > 4) return count > 6 ? 8 : 6;
   return count > 2 ? 4 : count;
 }
 
 /** `count` rows of a as rows[k][R] with zeros behind them, R = together(count), and sums[block][R]. */
-inline void arrange(const NBitsSizes& s, const float* a, long count, float* rows, float* sums) {
-  const long all = padded(s), width = together(count);
-  for (long r = 0; r < width; ++r, a += s.row, ++rows, ++sums) {
-    const long k = r < count ? s.k : 0;
-    for (long i = 0; i < k; ++i) rows[i * width] = a[i];
-    for (long i = k; i < all; ++i) rows[i * width] = 0;
-    for (long i = 0, block = 0; i < all; i += s.block, ++block) {
+inline void arrange(const NBitsSizes& s, const float* a, isize count, float* rows, float* sums) {
+  const isize all = padded(s), width = together(count);
+  for (isize r = 0; r < width; ++r, a += s.row, ++rows, ++sums) {
+    const isize k = r < count ? s.k : 0;
+    for (isize i = 0; i < k; ++i) rows[i * width] = a[i];
+    for (isize i = k; i < all; ++i) rows[i * width] = 0;
+    for (isize i = 0, block = 0; i < all; i += s.block, ++block) {
       vf sum = {};
-      sweep(i, min(i + s.block, max(i, k)), [&](long j, auto lanes) { sum += load(a + j, lanes); });
+      sweep(i, min(i + s.block, max(i, k)), [&](isize j, auto lanes) { sum += load(a + j, lanes); });
       sums[block * width] = hsum(sum);
     }
   }
@@ -220,9 +220,9 @@ INFUSE_INLINE void few_of(int rows, const float* a, const float* sums, const NBi
 }
 
 /** Rows that are copied at a time where they would push each other out of the cache. */
-constexpr long copied_rows(long k) {
-  const long fits = 2 * INFUSE_BLOCK_BYTES / long(sizeof(float)) / detail::gemm_pitch(k);
-  return max(fits / MR, 2L) * MR;
+constexpr isize copied_rows(isize k) {
+  const isize fits = 2 * INFUSE_BLOCK_BYTES / isize(sizeof(float)) / detail::gemm_pitch(k);
+  return max(fits / MR, isize(2)) * MR;
 }
 
 constexpr bool copies(const NBitsSizes& s) { return detail::collides(s.row, s.k); }
@@ -230,11 +230,11 @@ constexpr bool copies(const NBitsSizes& s) { return detail::collides(s.row, s.k)
 }  // namespace nbits_detail
 
 /** Bytes of scratch of a product. */
-inline long nbits_scratch(const NBitsSizes& s) {
+inline isize nbits_scratch(const NBitsSizes& s) {
   using namespace nbits_detail;
-  const long all = padded(s), few = PASSES * FEW * (all + all / s.block);
-  const long rows = copies(s) ? (copied_rows(s.k) + MR) * detail::gemm_pitch(s.k) : 0;
-  return max(few, s.m > PASSES * FEW ? all * NR + rows : 0L) * long(sizeof(float));
+  const isize all = padded(s), few = PASSES * FEW * (all + all / s.block);
+  const isize rows = copies(s) ? (copied_rows(s.k) + MR) * detail::gemm_pitch(s.k) : 0;
+  return max(few, s.m > PASSES * FEW ? all * NR + rows : isize(0)) * isize(sizeof(float));
 }
 
 template <int KIND, int STEPS, class Sink>
@@ -242,18 +242,18 @@ inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const 
                          const float* steps, const Sink& sink) {
   using namespace nbits_detail;
   if (s.m <= 0) return;
-  const long panels = detail::ceil_div(s.n, NR), words = panel_size<KIND>(s);
-  const long all = padded(s), blocks = all / s.block, step_size = blocks * STEPS * NR;
+  const isize panels = detail::ceil_div(s.n, NR), words = panel_size<KIND>(s);
+  const isize all = padded(s), blocks = all / s.block, step_size = blocks * STEPS * NR;
   if (s.m <= PASSES * FEW) {
-    const auto run = [&](long begin, long end, int worker) {
+    const auto run = [&](isize begin, isize end, int worker) {
       float* rows = (float*)c.scratch(worker);
       float* sums = rows + PASSES * FEW * all;
       alignas(64) float out[FEW * NR];
-      for (long row = 0; row < s.m; row += FEW)
-        arrange(s, a + row * s.row, min(s.m - row, long(FEW)), rows + row * all, sums + row * blocks);
-      for (long p = begin; p < end; ++p)
-        for (long row = 0, count; row < s.m; row += count) {
-          count = min(s.m - row, long(FEW));
+      for (isize row = 0; row < s.m; row += FEW)
+        arrange(s, a + row * s.row, min(s.m - row, isize(FEW)), rows + row * all, sums + row * blocks);
+      for (isize p = begin; p < end; ++p)
+        for (isize row = 0, count; row < s.m; row += count) {
+          count = min(s.m - row, isize(FEW));
           few_of<KIND, STEPS>(together(count), rows + row * all, sums + row * blocks, s,
                               w + p * words, steps + p * step_size, out);
           detail::drain(out, count, row, p * NR, s.n, sink);
@@ -261,17 +261,17 @@ inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const 
     };
     return c.parallel(panels, run, 1 + GRAIN / (s.m * s.k * NR + 1));
   }
-  const long pitch = detail::gemm_pitch(s.k), chunk = copies(s) ? copied_rows(s.k) : s.m;
+  const isize pitch = detail::gemm_pitch(s.k), chunk = copies(s) ? copied_rows(s.k) : s.m;
   const GemmSizes sizes = {s.m, s.n, s.k, copies(s) ? pitch : s.row};
-  detail::gemm_parallel(c, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+  detail::gemm_parallel(c, s.m, panels, s.k, [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     float* panel = (float*)c.scratch(worker);
     float* rows = panel + all * NR;
-    for (long row = m0, next; row < m1; row = next) {
+    for (isize row = m0, next; row < m1; row = next) {
       next = detail::chunk_end(row, m1, chunk);
       const float* from = a + row * s.row;
       if (copies(s)) detail::copy_matrix(rows, pitch, from, s.row, 1, next - row, s.k);
       const float* base = copies(s) ? rows - row * pitch : a;
-      for (long p = p0; p < p1; ++p) {
+      for (isize p = p0; p < p1; ++p) {
         decode<KIND, STEPS>(s, w + p * words, steps + p * step_size, panel);
         detail::gemm_rows(sizes, base, panel, row, next, p * NR, sink);
       }

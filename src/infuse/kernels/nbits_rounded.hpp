@@ -18,7 +18,7 @@ constexpr bool QUADS = false;  // else pairs of 16 bits
 constexpr int UNIT = NBits<4>::ROWS;
 constexpr int PARTS = QUADS ? 2 : 4;  // of a word, each a lane of integers that are multiplied at once
 constexpr int EACH = UNIT / PARTS;    // integers of a lane
-constexpr long CHUNK = 128;            // rows that are rounded at a time
+constexpr isize CHUNK = 128;            // rows that are rounded at a time
 
 /** The row of a unit that is integer `e` of piece `p`. */
 constexpr int row_of(int p, int e) { return QUADS ? 4 * p + e : p % 2 * 4 + p / 2 + 2 * e; }
@@ -38,12 +38,12 @@ struct RoundedRows {
  * Row r of `width` rows of `all` elements. A block that is not finite gets the step NaN, and the
  * integers 0.
  */
-inline void round_row(const float* x, long k, long all, long block, long r, long width, RoundedRows to) {
+inline void round_row(const float* x, isize k, isize all, isize block, isize r, isize width, RoundedRows to) {
   constexpr float shift = 12582912;  // of a float whose last bit is 1 and whose sign does not matter
   alignas(64) float part[UNIT];
-  for (long i = 0, b = r; i < all; i += block, b += width) {
+  for (isize i = 0, b = r; i < all; i += block, b += width) {
     vf most = {};
-    sweep(i, min(i + block, max(i, k)), [&](long j, auto lanes) {
+    sweep(i, min(i + block, max(i, k)), [&](isize j, auto lanes) {
       const vf part = load(x + j, lanes);
       most = max(most, max(part, -part));
     });
@@ -51,7 +51,7 @@ inline void round_row(const float* x, long k, long all, long block, long r, long
     const bool finite = largest <= 3.402823466e38f;
     const float inverse = finite && largest > 1e-36f ? 127 / largest : 0;
     int32_t total = 0;
-    for (long j = i; j < i + block; j += UNIT) {
+    for (isize j = i; j < i + block; j += UNIT) {
       for (int u = 0; u < UNIT; ++u) part[u] = inverse != 0 && j + u < k ? x[j + u] * inverse : 0;
       int32_t* lanes = to.lanes + (j / UNIT * width + r) * PARTS;
       for (int p = 0; p < PARTS; ++p) {
@@ -71,16 +71,16 @@ inline void round_row(const float* x, long k, long all, long block, long r, long
 
 /** R rounded rows times one panel. */
 template <int STEPS, int R>
-INFUSE_NOINLINE void rounded(RoundedRows x, long blocks, long units, const int32_t* w,
+INFUSE_NOINLINE void rounded(RoundedRows x, isize blocks, isize units, const int32_t* w,
                              const float* steps, float* out) {
   for (int i = 0; i < R * NR; i += LANES) store(out + i, vf{}, Full{});
 #pragma GCC unroll 1
-  for (long block = 0; block < blocks; ++block, steps += STEPS * NR, x.steps += R, x.sums += R) {
+  for (isize block = 0; block < blocks; ++block, steps += STEPS * NR, x.steps += R, x.sums += R) {
     vi sum[R][2];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = splat(int32_t(-8 * x.sums[r]));
 #pragma GCC unroll 1
-    for (long unit = 0; unit < units; ++unit, w += NR, x.lanes += R * PARTS) {
+    for (isize unit = 0; unit < units; ++unit, w += NR, x.lanes += R * PARTS) {
       prefetch(w + 32 * NR);
       prefetch(w + 32 * NR + LANES);
       const vi word[2] = {load(w, Full{}), load(w + LANES, Full{})};
@@ -110,7 +110,7 @@ INFUSE_NOINLINE void rounded(RoundedRows x, long blocks, long units, const int32
 }
 
 template <int STEPS>
-INFUSE_INLINE void rounded_of(int rows, RoundedRows x, long blocks, long units, const int32_t* w,
+INFUSE_INLINE void rounded_of(int rows, RoundedRows x, isize blocks, isize units, const int32_t* w,
                               const float* steps, float* out) {
   if (rows == 1) rounded<STEPS, 1>(x, blocks, units, w, steps, out);
   if (rows == 2) rounded<STEPS, 2>(x, blocks, units, w, steps, out);
@@ -121,17 +121,17 @@ INFUSE_INLINE void rounded_of(int rows, RoundedRows x, long blocks, long units, 
   }
 }
 
-inline long rounded_rows(const NBitsSizes& s) {
-  return detail::ceil_div(min(s.m, CHUNK), long(FEW)) * FEW;
+inline isize rounded_rows(const NBitsSizes& s) {
+  return detail::ceil_div(min(s.m, CHUNK), isize(FEW)) * FEW;
 }
 
 }  // namespace nbits_detail
 
 /** Bytes of scratch of a product. */
-inline long nbits_rounded_scratch(const NBitsSizes& s) {
+inline isize nbits_rounded_scratch(const NBitsSizes& s) {
   using namespace nbits_detail;
-  const long all = padded(s);
-  return rounded_rows(s) * (all / UNIT * PARTS + 2 * (all / s.block)) * long(sizeof(float));
+  const isize all = padded(s);
+  return rounded_rows(s) * (all / UNIT * PARTS + 2 * (all / s.block)) * isize(sizeof(float));
 }
 
 /**
@@ -143,26 +143,26 @@ inline void nbits_rounded(Context& c, const NBitsSizes& s, const float* a, const
                           const float* steps, const Sink& sink) {
   using namespace nbits_detail;
   if (s.m <= 0) return;
-  const long panels = detail::ceil_div(s.n, NR), words = panel_size<4>(s), all = padded(s);
-  const long blocks = all / s.block, step_size = blocks * STEPS * NR, units = s.block / UNIT;
-  const long lanes = all / UNIT * PARTS, most = rounded_rows(s);
-  detail::gemm_parallel(c, s.m, panels, s.k / 4 + 1, [&](long m0, long m1, long p0, long p1, int worker) {
+  const isize panels = detail::ceil_div(s.n, NR), words = panel_size<4>(s), all = padded(s);
+  const isize blocks = all / s.block, step_size = blocks * STEPS * NR, units = s.block / UNIT;
+  const isize lanes = all / UNIT * PARTS, most = rounded_rows(s);
+  detail::gemm_parallel(c, s.m, panels, s.k / 4 + 1, [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     int32_t* scratch = (int32_t*)c.scratch(worker);
     const RoundedRows rows = {scratch, (float*)scratch + most * lanes, scratch + most * (lanes + blocks)};
-    const auto from = [&](long i) {
+    const auto from = [&](isize i) {
       return RoundedRows{rows.lanes + i * lanes, rows.steps + i * blocks, rows.sums + i * blocks};
     };
     alignas(64) float out[FEW * NR];
-    for (long start = m0, end; start < m1; start = end) {
+    for (isize start = m0, end; start < m1; start = end) {
       end = min(start + CHUNK, m1);
-      for (long row = start; row < end; row += FEW) {
-        const long width = together(min(end - row, long(FEW)));
-        for (long r = 0; r < width; ++r)
+      for (isize row = start; row < end; row += FEW) {
+        const isize width = together(min(end - row, isize(FEW)));
+        for (isize r = 0; r < width; ++r)
           round_row(a + (row + r) * s.row, row + r < end ? s.k : 0, all, s.block, r, width, from(row - start));
       }
-      for (long p = p0; p < p1; ++p)
-        for (long row = start, count; row < end; row += count) {
-          count = min(end - row, long(FEW));
+      for (isize p = p0; p < p1; ++p)
+        for (isize row = start, count; row < end; row += count) {
+          count = min(end - row, isize(FEW));
           rounded_of<STEPS>(together(count), from(row - start), blocks, units, w + p * words,
                             steps + p * step_size, out);
           detail::drain(out, count, row, p * NR, s.n, sink);

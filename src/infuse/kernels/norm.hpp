@@ -7,13 +7,13 @@ namespace infuse {
 
 namespace norm_detail {
 
-constexpr long GRAIN = 16384;
+constexpr isize GRAIN = 16384;
 constexpr int TOGETHER = 4;  // rows whose sums hide each other's latency
 
 }  // namespace norm_detail
 
 /** Bytes of scratch per worker for rows of `cols` elements. */
-inline long norm_scratch(long cols) {
+inline isize norm_scratch(isize cols) {
   return norm_detail::TOGETHER * round_up(cols, LANES) * 4 + CACHE_LINE;
 }
 
@@ -21,19 +21,19 @@ namespace norm_detail {
 
 /** What the columns of all rows share. */
 struct Columns {
-  long count;
+  isize count;
   const float *scale, *bias;  // may be null
 };
 
 /** Sums of value(column, row, lanes) over the columns, in parts that stay accurate. */
 template <int R, class Value>
-INFUSE_INLINE void add_up(long columns, float (&sums)[R], const Value& value) {
-  constexpr long PART = 32 * LANES;
+INFUSE_INLINE void add_up(isize columns, float (&sums)[R], const Value& value) {
+  constexpr isize PART = 32 * LANES;
   vf total[R] = {};
-  for (long first = 0; first < columns; first += PART) {
+  for (isize first = 0; first < columns; first += PART) {
     vf part[R] = {};
-    long last = first + PART < columns ? first + PART : columns;
-    sweep(first, last, [&](long c, auto lanes) __attribute__((always_inline)) {
+    isize last = first + PART < columns ? first + PART : columns;
+    sweep(first, last, [&](isize c, auto lanes) __attribute__((always_inline)) {
       for (int i = 0; i < R; ++i) part[i] = value(part[i], c, i, lanes);
     });
     for (int i = 0; i < R; ++i) total[i] += part[i];
@@ -43,10 +43,10 @@ INFUSE_INLINE void add_up(long columns, float (&sums)[R], const Value& value) {
 
 /** R rows from `row` on become (x - centre) · factor · scale + bias. */
 template <bool Centred, int R, class In, class Factor, class Sink>
-INFUSE_INLINE void norm_rows(const Columns& columns, long row, float* kept, const In& in,
+INFUSE_INLINE void norm_rows(const Columns& columns, isize row, float* kept, const In& in,
                              const Factor& factor, const Sink& sink) {
   float sums[R], centre[R] = {}, share[R];
-  auto keep = [&](vf sum, long c, int i, auto lanes) __attribute__((always_inline)) {
+  auto keep = [&](vf sum, isize c, int i, auto lanes) __attribute__((always_inline)) {
     vf x = in(row + i, c, lanes);
     store(kept + c * R + i * LANES, x, Full{});
     x = valid(x, vf{}, lanes);
@@ -55,14 +55,14 @@ INFUSE_INLINE void norm_rows(const Columns& columns, long row, float* kept, cons
   add_up(columns.count, sums, keep);
   if (Centred) {
     for (int i = 0; i < R; ++i) centre[i] = sums[i] / float(columns.count);
-    auto square = [&](vf sum, long c, int i, auto lanes) __attribute__((always_inline)) {
+    auto square = [&](vf sum, isize c, int i, auto lanes) __attribute__((always_inline)) {
       vf x = valid(load(kept + c * R + i * LANES, Full{}) - centre[i], vf{}, lanes);
       return fma(x, x, sum);
     };
     add_up(columns.count, sums, square);
   }
   for (int i = 0; i < R; ++i) share[i] = factor(sums[i]);
-  sweep(0, columns.count, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(0, columns.count, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vf scale = load_or(columns.scale, c, 1.0f, lanes);
     vf bias = load_or(columns.bias, c, -0.0f, lanes);  // to which any zero is added unchanged
     for (int i = 0; i < R; ++i) {
@@ -73,13 +73,13 @@ INFUSE_INLINE void norm_rows(const Columns& columns, long row, float* kept, cons
 }
 
 template <bool Centred, class In, class Factor, class Sink>
-inline void norm(Context& context, long rows, const Columns& columns, const In& in,
+inline void norm(Context& context, isize rows, const Columns& columns, const In& in,
                  const Factor& factor, const Sink& sink) {
-  const long together = columns.count <= 2048 ? TOGETHER : 1;
+  const isize together = columns.count <= 2048 ? TOGETHER : 1;
   context.parallel((rows + together - 1) / together,
-                   [&](long begin, long end, int worker) {
+                   [&](isize begin, isize end, int worker) {
                      float* kept = reinterpret_cast<float*>(context.scratch(worker));
-                     long row = begin * together,
+                     isize row = begin * together,
                           last = end * together < rows ? end * together : rows;
                      for (; together > 1 && row + TOGETHER <= last; row += TOGETHER)
                        norm_rows<Centred, TOGETHER>(columns, row, kept, in, factor, sink);
@@ -96,7 +96,7 @@ inline void norm(Context& context, long rows, const Columns& columns, const In& 
  * in(row, col, lanes) gives x; scale and bias [cols] may be null. Needs norm_scratch(cols).
  */
 template <class In, class Sink>
-inline void layer_norm(Context& context, long rows, long cols, const In& in, const float* scale,
+inline void layer_norm(Context& context, isize rows, isize cols, const In& in, const float* scale,
                        const float* bias, float eps, const Sink& sink) {
   auto factor = [&](float squares) { return 1.0f / sqrt(squares / float(cols) + eps); };
   norm_detail::norm<true>(context, rows, {cols, scale, bias}, in, factor, sink);
@@ -104,7 +104,7 @@ inline void layer_norm(Context& context, long rows, long cols, const In& in, con
 
 /** x / sqrt(mean(x²) + eps) · scale over the columns of each row; otherwise as layer_norm. */
 template <class In, class Sink>
-inline void rms_norm(Context& context, long rows, long cols, const In& in, const float* scale,
+inline void rms_norm(Context& context, isize rows, isize cols, const In& in, const float* scale,
                      float eps, const Sink& sink) {
   auto factor = [&](float squares) { return 1.0f / sqrt(squares / float(cols) + eps); };
   norm_detail::norm<false>(context, rows, {cols, scale, nullptr}, in, factor, sink);
@@ -112,27 +112,27 @@ inline void rms_norm(Context& context, long rows, long cols, const In& in, const
 
 /** An image tensor [n, pixels, c], its channels in `groups` equal groups. */
 struct GroupSizes {
-  long batch, pixels, channels, groups;
+  isize batch, pixels, channels, groups;
 };
 
 /** Bytes of scratch per worker for group_norm. */
-inline long group_norm_scratch(const GroupSizes& shape) {
+inline isize group_norm_scratch(const GroupSizes& shape) {
   return shape.batch * shape.channels * 8 + CACHE_LINE;
 }
 
 namespace norm_detail {
 
-constexpr long BLOCK = 128;  // pixels added up before they join the total, for accuracy
+constexpr isize BLOCK = 128;  // pixels added up before they join the total, for accuracy
 
 /** Sums over the pixels of one image, for the channels at c: of x - centre, or of its square. */
 template <bool Square, class In, class L>
-INFUSE_INLINE vf pixel_sum(const GroupSizes& shape, long image, long c, L lanes, vf centre,
+INFUSE_INLINE vf pixel_sum(const GroupSizes& shape, isize image, isize c, L lanes, vf centre,
                            const In& in) {
   vf total = {};
-  for (long first = 0; first < shape.pixels; first += BLOCK) {
-    long last = first + BLOCK < shape.pixels ? first + BLOCK : shape.pixels;
+  for (isize first = 0; first < shape.pixels; first += BLOCK) {
+    isize last = first + BLOCK < shape.pixels ? first + BLOCK : shape.pixels;
     vf sum = {};
-    for (long p = first; p < last; ++p) {
+    for (isize p = first; p < last; ++p) {
       vf x = in(image * shape.pixels + p, c, lanes) - centre;
       sum = Square ? fma(x, x, sum) : sum + x;
     }
@@ -145,14 +145,14 @@ INFUSE_INLINE vf pixel_sum(const GroupSizes& shape, long image, long c, L lanes,
 template <bool Square, class In>
 inline void channel_sums(Context& context, const GroupSizes& shape, const float* centres,
                          float* sums, const In& in) {
-  long blocks = (shape.channels + LANES - 1) / LANES;
+  isize blocks = (shape.channels + LANES - 1) / LANES;
   context.parallel(
       shape.batch * blocks,
-      [&](long begin, long end, int) {
-        for (long unit = begin; unit < end; ++unit) {
-          long image = unit / blocks, c = unit % blocks * LANES;
+      [&](isize begin, isize end, int) {
+        for (isize unit = begin; unit < end; ++unit) {
+          isize image = unit / blocks, c = unit % blocks * LANES;
           sweep(c, c + LANES < shape.channels ? c + LANES : shape.channels,
-                [&](long at, auto lanes) {
+                [&](isize at, auto lanes) {
                   vf centre = Square ? load(centres + image * shape.channels + at, lanes) : vf{};
                   vf sum = pixel_sum<Square>(shape, image, at, lanes, centre, in);
                   store(sums + image * shape.channels + at, sum, lanes);
@@ -165,13 +165,13 @@ inline void channel_sums(Context& context, const GroupSizes& shape, const float*
 /** Replaces the sums of the channels of a group by finish(sum of the group / elements). */
 template <class Finish>
 inline void spread(const GroupSizes& shape, float* sums, const Finish& finish) {
-  long width = shape.channels / shape.groups;
-  for (long group = 0; group < shape.batch * shape.groups; ++group) {
+  isize width = shape.channels / shape.groups;
+  for (isize group = 0; group < shape.batch * shape.groups; ++group) {
     float* part = sums + group * width;
     double total = 0.0;
-    for (long i = 0; i < width; ++i) total += double(part[i]);
+    for (isize i = 0; i < width; ++i) total += double(part[i]);
     float value = finish(float(total / (double(width) * double(shape.pixels))));
-    for (long i = 0; i < width; ++i) part[i] = value;
+    for (isize i = 0; i < width; ++i) part[i] = value;
   }
 }
 
@@ -186,7 +186,7 @@ template <class In, class Sink>
 inline void group_norm(Context& context, const GroupSizes& shape, const In& in, const float* scale,
                        const float* bias, float eps, const Sink& sink) {
   using namespace norm_detail;
-  long count = shape.batch * shape.channels;
+  isize count = shape.batch * shape.channels;
   float* means = reinterpret_cast<float*>(context.scratch(0));
   float* factors = means + count;
   channel_sums<false>(context, shape, nullptr, means, in);
@@ -195,11 +195,11 @@ inline void group_norm(Context& context, const GroupSizes& shape, const In& in, 
   spread(shape, factors, [&](float variance) { return 1.0f / sqrt(variance + eps); });
   context.parallel(
       shape.batch * shape.pixels,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           const float* mean = means + row / shape.pixels * shape.channels;
           const float* factor = factors + row / shape.pixels * shape.channels;
-          sweep(0, shape.channels, [&](long c, auto lanes) __attribute__((always_inline)) {
+          sweep(0, shape.channels, [&](isize c, auto lanes) __attribute__((always_inline)) {
             vf x = (in(row, c, lanes) - load(mean + c, lanes)) * load(factor + c, lanes);
             vf y = fma(x, load_or(scale, c, 1.0f, lanes), load_or(bias, c, -0.0f, lanes));
             sink(y, row, c, lanes);
@@ -213,15 +213,15 @@ namespace norm_detail {
 
 /** The sum of rows [row, last) of `pixels` columns: of x - centre, or of its square. */
 template <bool Square, class In>
-INFUSE_INLINE double plane_sum(long row, long last, long pixels, float centre, const In& in) {
+INFUSE_INLINE double plane_sum(isize row, isize last, isize pixels, float centre, const In& in) {
   constexpr int N = 4;
-  constexpr long PART = 32 * N * LANES;  // elements added up before they join the total
+  constexpr isize PART = 32 * N * LANES;  // elements added up before they join the total
   double total = 0.0;
   for (; row < last; ++row)
-    for (long first = 0; first < pixels; first += PART) {
-      const long end = first + PART < pixels ? first + PART : pixels;
+    for (isize first = 0; first < pixels; first += PART) {
+      const isize end = first + PART < pixels ? first + PART : pixels;
       vf sum[N] = {};
-      spread_columns<N>(first, end, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
+      spread_columns<N>(first, end, [&](isize c, auto lanes, int i) __attribute__((always_inline)) {
         const vf x = valid(in(row, c, lanes) - centre, vf{}, lanes);
         sum[i] = Square ? fma(x, x, sum[i]) : sum[i] + x;
       });
@@ -237,21 +237,21 @@ template <class In, class Sink>
 inline void group_norm_planes(Context& context, const GroupSizes& shape, const In& in,
                               const float* scale, const float* bias, float eps, const Sink& sink) {
   using namespace norm_detail;
-  const long width = shape.channels / shape.groups, count = width * shape.pixels;
+  const isize width = shape.channels / shape.groups, count = width * shape.pixels;
   context.parallel(
       shape.batch * shape.groups,
-      [&](long begin, long end, int) {
-        for (long group = begin; group < end; ++group) {
-          const long row = group * width, last = row + width;
+      [&](isize begin, isize end, int) {
+        for (isize group = begin; group < end; ++group) {
+          const isize row = group * width, last = row + width;
           const float mean = float(plane_sum<false>(row, last, shape.pixels, 0, in) / double(count));
           const float squares =
               float(plane_sum<true>(row, last, shape.pixels, mean, in) / double(count));
           const float factor = 1.0f / sqrt(squares + eps);
-          for (long r = row; r < last; ++r) {
-            const long channel = r % shape.channels;
+          for (isize r = row; r < last; ++r) {
+            const isize channel = r % shape.channels;
             const vf by = splat(scale ? scale[channel] : 1.0f);
             const vf plus = splat(bias ? bias[channel] : 0.0f);
-            sweep(0, shape.pixels, [&](long c, auto lanes) __attribute__((always_inline)) {
+            sweep(0, shape.pixels, [&](isize c, auto lanes) __attribute__((always_inline)) {
               sink(fma((in(r, c, lanes) - mean) * factor, by, plus), r, c, lanes);
             });
           }

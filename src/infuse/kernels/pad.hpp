@@ -10,21 +10,21 @@ namespace pad_detail {
 
 struct Loops {
   int rank;
-  long size[MOST_DIMS], out[MOST_DIMS], begin[MOST_DIMS];
+  isize size[MOST_DIMS], out[MOST_DIMS], begin[MOST_DIMS];
 
   /**
    * The source index for index i of dimension d of the result; -1 means the constant.
    * Elements that are cut off are not repeated either; one is left where any are added.
    */
-  long source(int d, long i, PadMode mode) const {
-    const long at = i - begin[d], left = out[d] - begin[d];
-    const long first = begin[d] < 0 ? -begin[d] : 0, end = left < size[d] ? left : size[d];
+  isize source(int d, isize i, PadMode mode) const {
+    const isize at = i - begin[d], left = out[d] - begin[d];
+    const isize first = begin[d] < 0 ? -begin[d] : 0, end = left < size[d] ? left : size[d];
     if (at >= first && at < end) return at;
     if (mode == PAD_CONSTANT) return -1;
     if (mode == PAD_EDGE) return at < first ? first : end - 1;
-    const long count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
+    const isize count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
     if (period == 0) return first;
-    long r = at - first;
+    isize r = at - first;
     if (r < 0) r += period;
     if (r < 0 || r >= period) r %= period;  // a division only where the padding is that long
     if (r < 0) r += period;
@@ -33,7 +33,7 @@ struct Loops {
 };
 
 /** Joins neighbouring dimensions that are not padded. */
-inline Loops join(int rank, const long* size, const long* begin, const long* out) {
+inline Loops join(int rank, const isize* size, const isize* begin, const isize* out) {
   Loops loops;
   loops.rank = 0;
   bool before = false;
@@ -54,19 +54,19 @@ inline Loops join(int rank, const long* size, const long* begin, const long* out
 }
 
 template <class T>
-inline void fill_run(T* to, long count, T value) {
-  for (long i = 0; i < count; ++i) to[i] = value;
+inline void fill_run(T* to, isize count, T value) {
+  for (isize i = 0; i < count; ++i) to[i] = value;
 }
 
 /** Where rows of the result come from, one after another: no division for each of them. */
 struct PaddedRows {
   const Loops& loops;
   PadMode mode;
-  long index[MOST_DIMS], step[MOST_DIMS];  // in the result; elements of the source between indices
-  long offset;                             // of all dimensions but the last two
+  isize index[MOST_DIMS], step[MOST_DIMS];  // in the result; elements of the source between indices
+  isize offset;                             // of all dimensions but the last two
   bool inside;
 
-  PaddedRows(const Loops& l, PadMode m, long row) : loops(l), mode(m) {
+  PaddedRows(const Loops& l, PadMode m, isize row) : loops(l), mode(m) {
     step[loops.rank - 1] = 1;
     for (int i = loops.rank - 2; i >= 0; --i) {
       step[i] = step[i + 1] * loops.size[i + 1];
@@ -79,7 +79,7 @@ struct PaddedRows {
   void settle_outer() {
     offset = 0, inside = true;
     for (int i = 0; i + 2 < loops.rank; ++i) {
-      const long at = loops.source(i, index[i], mode);
+      const isize at = loops.source(i, index[i], mode);
       inside &= at >= 0;
       offset += at * step[i];
     }
@@ -90,7 +90,7 @@ struct PaddedRows {
   const T* next(const T* src) {
     const int last = loops.rank - 2;
     if (last < 0) return src;
-    const long at = loops.source(last, index[last], mode);
+    const isize at = loops.source(last, index[last], mode);
     const T* from = inside && at >= 0 ? src + offset + at * step[last] : nullptr;
     if (++index[last] == loops.out[last]) {
       for (int i = last; i > 0 && index[i] == loops.out[i]; --i) index[i] = 0, ++index[i - 1];
@@ -104,18 +104,18 @@ struct PaddedRows {
 template <class T>
 inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T* to) {
   int last = loops.rank - 1;
-  long size = loops.size[last], out = loops.out[last], begin = loops.begin[last];
+  isize size = loops.size[last], out = loops.out[last], begin = loops.begin[last];
   if (!from) return fill_run(to, out, value);
-  long first = begin > 0 ? (begin < out ? begin : out) : 0;
-  long end = size + begin < out ? size + begin : out;
+  isize first = begin > 0 ? (begin < out ? begin : out) : 0;
+  isize end = size + begin < out ? size + begin : out;
   if (end < first) end = first;
-  for (long i = 0; i < first; ++i) {
-    long at = loops.source(last, i, mode);
+  for (isize i = 0; i < first; ++i) {
+    isize at = loops.source(last, i, mode);
     to[i] = at < 0 ? value : from[at];
   }
-  copy_bytes(to + first, from + first - begin, (end - first) * long(sizeof(T)));
-  for (long i = end; i < out; ++i) {
-    long at = loops.source(last, i, mode);
+  copy_bytes(to + first, from + first - begin, (end - first) * isize(sizeof(T)));
+  for (isize i = end; i < out; ++i) {
+    isize at = loops.source(last, i, mode);
     to[i] = at < 0 ? value : from[at];
   }
 }
@@ -128,20 +128,20 @@ inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T*
  * an element has to be left of each dimension that grows.
  */
 template <int ElemBytes>
-inline void pad_nd(Context& context, int rank, const long* size, const long* begin, const long* out,
+inline void pad_nd(Context& context, int rank, const isize* size, const isize* begin, const isize* out,
                    PadMode mode, const void* value, const void* src, void* dst) {
   typedef typename Element<ElemBytes>::type T;
   using namespace pad_detail;
   Loops loops = join(rank, size, begin, out);
   T constant = *static_cast<const T*>(value);
-  long rows = 1, width = loops.out[loops.rank - 1];
+  isize rows = 1, width = loops.out[loops.rank - 1];
   for (int i = 0; i + 1 < loops.rank; ++i) rows *= loops.out[i];
   if (width == 0) return;
   context.parallel(
       rows,
-      [&](long first, long end, int) {
+      [&](isize first, isize end, int) {
         PaddedRows source(loops, mode, first);
-        for (long row = first; row < end; ++row) {
+        for (isize row = first; row < end; ++row) {
           const T* from = source.next(static_cast<const T*>(src));
           pad_row(loops, mode, constant, from, static_cast<T*>(dst) + row * width);
         }

@@ -21,7 +21,7 @@
 
 typedef struct Context {
   char* scratch;
-  long reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
+  isize reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
 } Context;
 
 PLAIN Context* context_open(int threads) {
@@ -36,7 +36,7 @@ PLAIN void context_close(Context* c) {
   free(c);
 }
 
-PLAIN bool context_reserve(Context* c, long bytes) {
+PLAIN bool context_reserve(Context* c, isize bytes) {
   if (bytes > c->reserved) {
     memory_close(c->scratch);
     c->reserved = 0;
@@ -188,7 +188,7 @@ PLAIN bool min_bool(bool a, bool b) { return a & b; }
 #define MOST_RANK 16
 
 /** Moves to the next of the indices within `shape`; false behind the last one. */
-PLAIN bool next_index(int rank, const long* shape, long* at) {
+PLAIN bool next_index(int rank, const isize* shape, isize* at) {
   for (int a = rank - 1; a >= 0; --a) {
     if (++at[a] < shape[a]) return true;
     at[a] = 0;
@@ -196,32 +196,32 @@ PLAIN bool next_index(int rank, const long* shape, long* at) {
   return false;
 }
 
-PLAIN long offset_of(int rank, const long* at, const long* strides) {
-  long offset = 0;
+PLAIN isize offset_of(int rank, const isize* at, const isize* strides) {
+  isize offset = 0;
   for (int a = 0; a < rank; ++a) offset += at[a] * strides[a];
   return offset;
 }
 
-PLAIN bool is_empty(int rank, const long* shape) {
+PLAIN bool is_empty(int rank, const isize* shape) {
   for (int a = 0; a < rank; ++a)
     if (shape[a] <= 0) return true;
   return false;
 }
 
 /** An index that counts from the end where it is negative; false, and noted, where it is outside. */
-PLAIN bool find_index(Context* c, int64_t index, long size, long* at) {
-  *at = (long)(index < 0 ? index + size : index);
+PLAIN bool find_index(Context* c, int64_t index, isize size, isize* at) {
+  *at = (isize)(index < 0 ? index + size : index);
   if (*at >= 0 && *at < size) return true;
-  c->bad_index = (long)index;
+  c->bad_index = (isize)index;
   c->index_limit = size;
   return false;
 }
 
 // ---- kernels that move elements of any type ------------------------------------------------------
 
-PLAIN void copy_elements(long bytes, int rank, const long* shape, const long* from, const long* to,
+PLAIN void copy_elements(isize bytes, int rank, const isize* shape, const isize* from, const isize* to,
                          const void* x, void* y) {
-  long at[MOST_RANK] = {0};
+  isize at[MOST_RANK] = {0};
   if (is_empty(rank, shape)) return;
   do {
     const char* source = (const char*)x + offset_of(rank, at, from) * bytes;
@@ -229,36 +229,36 @@ PLAIN void copy_elements(long bytes, int rank, const long* shape, const long* fr
   } while (next_index(rank, shape, at));
 }
 
-PLAIN void fill_elements(long bytes, long count, const void* value, void* y) {
-  for (long i = 0; i < count; ++i) memcpy((char*)y + i * bytes, value, (size_t)bytes);
+PLAIN void fill_elements(isize bytes, isize count, const void* value, void* y) {
+  for (isize i = 0; i < count; ++i) memcpy((char*)y + i * bytes, value, (size_t)bytes);
 }
 
 enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 /** The index of the source for index i of an axis of the result; -1: the constant. What is cut off
  * is not repeated. */
-PLAIN long pad_source(long i, long size, long begin, long out, enum PadMode mode) {
-  const long at = i - begin, left = out - begin;
-  const long first = begin < 0 ? -begin : 0, end = left < size ? left : size;
+PLAIN isize pad_source(isize i, isize size, isize begin, isize out, enum PadMode mode) {
+  const isize at = i - begin, left = out - begin;
+  const isize first = begin < 0 ? -begin : 0, end = left < size ? left : size;
   if (at >= first && at < end) return at;
   if (mode == PAD_CONSTANT) return -1;
   if (mode == PAD_EDGE) return at < first ? first : end - 1;
-  const long count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
+  const isize count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
   if (period == 0) return first;
-  const long r = ((at - first) % period + period) % period;
+  const isize r = ((at - first) % period + period) % period;
   return first + (r < count ? r : period - r);
 }
 
-PLAIN void pad(long bytes, int rank, const long* size, const long* begin, const long* out,
+PLAIN void pad(isize bytes, int rank, const isize* size, const isize* begin, const isize* out,
                enum PadMode mode, const void* value, const void* x, void* y) {
-  long at[MOST_RANK] = {0};
+  isize at[MOST_RANK] = {0};
   char* to = (char*)y;
   if (is_empty(rank, out)) return;
   do {
-    long offset = 0;
+    isize offset = 0;
     bool inside = true;
     for (int a = 0; a < rank; ++a) {
-      const long source = pad_source(at[a], size[a], begin[a], out[a], mode);
+      const isize source = pad_source(at[a], size[a], begin[a], out[a], mode);
       inside = inside && source >= 0;
       offset = offset * size[a] + source;
     }
@@ -268,10 +268,10 @@ PLAIN void pad(long bytes, int rank, const long* size, const long* begin, const 
 }
 
 /** Keeps x[.., i, j] where j >= i + k (upper) or j <= i + k; zero elsewhere. */
-PLAIN void triangle(long bytes, long batch, long rows, long cols, long k, bool upper, const void* x,
+PLAIN void triangle(isize bytes, isize batch, isize rows, isize cols, isize k, bool upper, const void* x,
                     void* y) {
-  for (long i = 0; i < batch * rows * cols; ++i) {
-    const long edge = i / cols % rows + (k < -rows ? -rows : k > cols ? cols : k), j = i % cols;
+  for (isize i = 0; i < batch * rows * cols; ++i) {
+    const isize edge = i / cols % rows + (k < -rows ? -rows : k > cols ? cols : k), j = i % cols;
     char* to = (char*)y + i * bytes;
     if (upper ? j >= edge : j <= edge)
       memcpy(to, (const char*)x + i * bytes, (size_t)bytes);
@@ -281,11 +281,11 @@ PLAIN void triangle(long bytes, long batch, long rows, long cols, long k, bool u
 }
 
 /** The parts whose condition holds: of each of `outer` rows of `size` parts of `bytes` bytes. */
-PLAIN void compress(const void* x, const bool* condition, long conditions, long outer, long size,
-                    long bytes, void* y) {
+PLAIN void compress(const void* x, const bool* condition, isize conditions, isize outer, isize size,
+                    isize bytes, void* y) {
   char* to = (char*)y;
-  for (long row = 0; row < outer; ++row)
-    for (long i = 0; i < size && i < conditions; ++i)
+  for (isize row = 0; row < outer; ++row)
+    for (isize i = 0; i < size && i < conditions; ++i)
       if (condition[i]) {
         memcpy(to, (const char*)x + (row * size + i) * bytes, (size_t)bytes);
         to += bytes;
@@ -294,60 +294,60 @@ PLAIN void compress(const void* x, const bool* condition, long conditions, long 
 
 /** Kernels that read indices: `bytes` are those of an element, or of the slice that it selects. */
 #define INFUSE_INDEXED(I)                                                                       \
-  PLAIN bool gather_##I(Context* c, long bytes, long outer, long size, long count,              \
+  PLAIN bool gather_##I(Context* c, isize bytes, isize outer, isize size, isize count,              \
                         const void* x, const I* index, void* y) {                               \
-    for (long o = 0; o < outer; ++o)                                                            \
-      for (long i = 0; i < count; ++i) {                                                        \
-        long at;                                                                                \
+    for (isize o = 0; o < outer; ++o)                                                            \
+      for (isize i = 0; i < count; ++i) {                                                        \
+        isize at;                                                                                \
         if (!find_index(c, index[i], size, &at)) return false;                                  \
         memcpy((char*)y + (o * count + i) * bytes, (const char*)x + (o * size + at) * bytes,    \
                (size_t)bytes);                                                                  \
       }                                                                                         \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN bool gather_elements_##I(Context* c, long bytes, int rank, const long* shape,           \
-                                 const long* strides, int axis, long size, const void* x,       \
+  PLAIN bool gather_elements_##I(Context* c, isize bytes, int rank, const isize* shape,           \
+                                 const isize* strides, int axis, isize size, const void* x,       \
                                  const I* index, void* y) {                                     \
-    long at[MOST_RANK] = {0}, place;                                                            \
+    isize at[MOST_RANK] = {0}, place;                                                            \
     if (is_empty(rank, shape)) return true;                                                     \
     do {                                                                                        \
       if (!find_index(c, *index++, size, &place)) return false;                                 \
-      const long from = offset_of(rank, at, strides) + (place - at[axis]) * strides[axis];      \
+      const isize from = offset_of(rank, at, strides) + (place - at[axis]) * strides[axis];      \
       memcpy(y, (const char*)x + from * bytes, (size_t)bytes);                                  \
       y = (char*)y + bytes;                                                                     \
     } while (next_index(rank, shape, at));                                                      \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN bool tuple_##I(Context* c, const I* index, int depth, const long* sizes, long* offset) { \
+  PLAIN bool tuple_##I(Context* c, const I* index, int depth, const isize* sizes, isize* offset) { \
     *offset = 0;                                                                                \
     for (int d = 0; d < depth; ++d) {                                                           \
-      long at;                                                                                  \
+      isize at;                                                                                  \
       if (!find_index(c, index[d], sizes[d], &at)) return false;                                \
       *offset = *offset * sizes[d] + at;                                                        \
     }                                                                                           \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN bool gather_nd_##I(Context* c, long bytes, long batch, long points, int depth,          \
-                           const long* sizes, const void* x, const I* index, void* y) {         \
-    long volume = 1, at;                                                                        \
+  PLAIN bool gather_nd_##I(Context* c, isize bytes, isize batch, isize points, int depth,          \
+                           const isize* sizes, const void* x, const I* index, void* y) {         \
+    isize volume = 1, at;                                                                        \
     for (int d = 0; d < depth; ++d) volume *= sizes[d];                                         \
-    for (long i = 0; i < batch * points; ++i) {                                                 \
+    for (isize i = 0; i < batch * points; ++i) {                                                 \
       if (!tuple_##I(c, index + i * depth, depth, sizes, &at)) return false;                    \
       memcpy((char*)y + i * bytes, (const char*)x + (i / points * volume + at) * bytes,         \
              (size_t)bytes);                                                                    \
     }                                                                                           \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN bool reverse_lines_##I(Context* c, long bytes, long batch, long time, const void* x,    \
+  PLAIN bool reverse_lines_##I(Context* c, isize bytes, isize batch, isize time, const void* x,    \
                                const I* lengths, void* y) {                                     \
-    for (long i = 0; i < batch * time; ++i) {                                                   \
-      const long line = i / time * time, t = i % time, length = (long)lengths[i / time];        \
+    for (isize i = 0; i < batch * time; ++i) {                                                   \
+      const isize line = i / time * time, t = i % time, length = (isize)lengths[i / time];        \
       if (length < 0 || length > time) {                                                        \
         c->bad_index = length;                                                                  \
         c->index_limit = time;                                                                  \
         return false;                                                                           \
       }                                                                                         \
-      const long from = line + (t < length ? length - 1 - t : t);                               \
+      const isize from = line + (t < length ? length - 1 - t : t);                               \
       memcpy((char*)y + i * bytes, (const char*)x + from * bytes, (size_t)bytes);               \
     }                                                                                           \
     return true;                                                                                \
@@ -376,40 +376,40 @@ enum Join { JOIN_NONE, JOIN_ADD, JOIN_MUL, JOIN_MIN, JOIN_MAX };
 /** A window: its axes, and of each the sizes of image, result and kernel, and how it moves. */
 typedef struct Window {
   int rank;
-  long size[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+  isize size[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
 } Window;
 
 /** Where a tap of a window reads, along each axis; false in the padding. */
-PLAIN bool window_tap(const Window* w, const long* at, const long* tap, long* offset) {
+PLAIN bool window_tap(const Window* w, const isize* at, const isize* tap, isize* offset) {
   *offset = 0;
   for (int a = 0; a < w->rank; ++a) {
-    const long i = at[a] * w->stride[a] + tap[a] * w->dilation[a] - w->before[a];
+    const isize i = at[a] * w->stride[a] + tap[a] * w->dilation[a] - w->before[a];
     if (i < 0 || i >= w->size[a]) return false;
     *offset = *offset * w->size[a] + i;
   }
   return true;
 }
 
-PLAIN long volume(int rank, const long* shape) {
-  long all = 1;
+PLAIN isize volume(int rank, const isize* shape) {
+  isize all = 1;
   for (int a = 0; a < rank; ++a) all *= shape[a];
   return all;
 }
 
 #define INFUSE_PLAIN(T)                                                                         \
-  PLAIN void range_##T(T start, T step, long count, T* y) {                                     \
-    for (long i = 0; i < count; ++i)                                                            \
+  PLAIN void range_##T(T start, T step, isize count, T* y) {                                     \
+    for (isize i = 0; i < count; ++i)                                                            \
       y[i] = to_##T(plus_##T(of_##T(start), times_##T((T##_sum)i, of_##T(step))));              \
   }                                                                                             \
-  PLAIN long count_nonzero_##T(const T* x, long n) {                                            \
-    long found = 0;                                                                             \
-    for (long i = 0; i < n; ++i) found += of_##T(x[i]) != 0;                                    \
+  PLAIN isize count_nonzero_##T(const T* x, isize n) {                                            \
+    isize found = 0;                                                                             \
+    for (isize i = 0; i < n; ++i) found += of_##T(x[i]) != 0;                                    \
     return found;                                                                               \
   }                                                                                             \
-  PLAIN void nonzero_##T(const T* x, const long* sizes, int rank, long n, long count,           \
+  PLAIN void nonzero_##T(const T* x, const isize* sizes, int rank, isize n, isize count,           \
                          int64_t* y) {                                                          \
-    long at[MOST_RANK] = {0}, column = 0;                                                       \
-    for (long i = 0; i < n; ++i, next_index(rank, sizes, at))                                   \
+    isize at[MOST_RANK] = {0}, column = 0;                                                       \
+    for (isize i = 0; i < n; ++i, next_index(rank, sizes, at))                                   \
       if (of_##T(x[i]) != 0 && column < count) {                                                \
         for (int a = 0; a < rank; ++a) y[a * count + column] = at[a];                           \
         ++column;                                                                               \
@@ -424,10 +424,10 @@ PLAIN long volume(int rank, const long* shape) {
       default: return b;                                                                        \
     }                                                                                           \
   }                                                                                             \
-  PLAIN bool scatter_elements_##T(Context* c, enum Join join, int rank, const long* shape,      \
-                                  const long* strides, int axis, long size, const int64_t* index, \
+  PLAIN bool scatter_elements_##T(Context* c, enum Join join, int rank, const isize* shape,      \
+                                  const isize* strides, int axis, isize size, const int64_t* index, \
                                   const T* updates, T* y) {                                     \
-    long at[MOST_RANK] = {0}, place;                                                            \
+    isize at[MOST_RANK] = {0}, place;                                                            \
     if (is_empty(rank, shape)) return true;                                                     \
     do {                                                                                        \
       if (!find_index(c, *index++, size, &place)) return false;                                 \
@@ -436,26 +436,26 @@ PLAIN long volume(int rank, const long* shape) {
     } while (next_index(rank, shape, at));                                                      \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN bool scatter_nd_##T(Context* c, enum Join join, long points, int depth,                 \
-                            const long* sizes, long slice, const int64_t* index,                \
+  PLAIN bool scatter_nd_##T(Context* c, enum Join join, isize points, int depth,                 \
+                            const isize* sizes, isize slice, const int64_t* index,                \
                             const T* updates, T* y) {                                           \
-    for (long i = 0; i < points; ++i) {                                                         \
-      long at;                                                                                  \
+    for (isize i = 0; i < points; ++i) {                                                         \
+      isize at;                                                                                  \
       if (!tuple_int64_t(c, index + i * depth, depth, sizes, &at)) return false;                \
-      for (long j = 0; j < slice; ++j) {                                                        \
+      for (isize j = 0; j < slice; ++j) {                                                        \
         T* to = y + at * slice + j;                                                             \
         *to = to_##T(joined_##T(join, of_##T(*to), of_##T(updates[i * slice + j])));            \
       }                                                                                         \
     }                                                                                           \
     return true;                                                                                \
   }                                                                                             \
-  PLAIN void running_##T(bool product, long outer, long size, long inner, bool exclusive,       \
+  PLAIN void running_##T(bool product, isize outer, isize size, isize inner, bool exclusive,       \
                          bool reverse, const T* x, T* y) {                                      \
-    for (long line = 0; line < outer * inner; ++line) {                                         \
+    for (isize line = 0; line < outer * inner; ++line) {                                         \
       T##_sum all = (T##_sum)product;                                                           \
-      for (long i = 0; i < size; ++i) {                                                         \
-        const long row = reverse ? size - 1 - i : i;                                            \
-        const long at = (line / inner * size + row) * inner + line % inner;                     \
+      for (isize i = 0; i < size; ++i) {                                                         \
+        const isize row = reverse ? size - 1 - i : i;                                            \
+        const isize at = (line / inner * size + row) * inner + line % inner;                     \
         const T##_sum next =                                                                    \
             product ? times_##T(all, of_##T(x[at])) : plus_##T(all, of_##T(x[at]));             \
         y[at] = to_##T(exclusive ? all : next);                                                 \
@@ -468,12 +468,12 @@ PLAIN long volume(int rank, const long* shape) {
     if (a != a || b != b) return largest ? a != a && b == b : b != b && a == a;                 \
     return largest ? a > b : a < b;                                                             \
   }                                                                                             \
-  PLAIN void arg_extreme_##T(bool largest, bool last, long outer, long size, long inner,        \
+  PLAIN void arg_extreme_##T(bool largest, bool last, isize outer, isize size, isize inner,        \
                              const T* x, int64_t* y) {                                          \
-    for (long line = 0; line < outer * inner; ++line) {                                         \
+    for (isize line = 0; line < outer * inner; ++line) {                                         \
       const T* from = x + line / inner * size * inner + line % inner;                           \
-      long best = 0;                                                                            \
-      for (long i = 1; i < size; ++i) {                                                         \
+      isize best = 0;                                                                            \
+      for (isize i = 1; i < size; ++i) {                                                         \
         const T##_sum a = of_##T(from[i * inner]), b = of_##T(from[best * inner]);              \
         const bool over = a != a ? b == b : b == b && (largest ? a > b : a < b);                \
         if (over || (last && (a == b || (a != a && b != b)))) best = i;                         \
@@ -481,19 +481,19 @@ PLAIN long volume(int rank, const long* shape) {
       y[line] = best;                                                                           \
     }                                                                                           \
   }                                                                                             \
-  PLAIN void top_k_##T(bool largest, long outer, long size, long inner, long k, const T* x,     \
+  PLAIN void top_k_##T(bool largest, isize outer, isize size, isize inner, isize k, const T* x,     \
                        T* y, int64_t* places) {                                                 \
-    for (long line = 0; line < outer * inner; ++line) {                                         \
+    for (isize line = 0; line < outer * inner; ++line) {                                         \
       const T* from = x + line / inner * size * inner + line % inner;                           \
-      const long to = line / inner * k * inner + line % inner;                                  \
-      for (long i = 0, held = 0; i < size; ++i) {                                               \
-        long at = held;                                                                         \
+      const isize to = line / inner * k * inner + line % inner;                                  \
+      for (isize i = 0, held = 0; i < size; ++i) {                                               \
+        isize at = held;                                                                         \
         while (at > 0 && before_##T(largest, of_##T(from[i * inner]),                           \
                                     of_##T(y[to + (at - 1) * inner])))                          \
           --at;                                                                                 \
         if (at >= k) continue;                                                                  \
         held += held < k;                                                                       \
-        for (long j = held - 1; j > at; --j) {                                                  \
+        for (isize j = held - 1; j > at; --j) {                                                  \
           y[to + j * inner] = y[to + (j - 1) * inner];                                          \
           places[to + j * inner] = places[to + (j - 1) * inner];                                \
         }                                                                                       \
@@ -503,13 +503,13 @@ PLAIN long volume(int rank, const long* shape) {
     }                                                                                           \
   }                                                                                             \
   /* Over the axes of `inside`, for each index of `outside`, whose results lie in order. */     \
-  PLAIN void reduce_##T(enum Reduction kind, int outer, const long* outside, const long* steps, \
-                        int inner, const long* inside, const long* strides, const T* x, T* y) { \
-    long at[MOST_RANK] = {0};                                                                   \
-    const long count = volume(inner, inside);                                                   \
+  PLAIN void reduce_##T(enum Reduction kind, int outer, const isize* outside, const isize* steps, \
+                        int inner, const isize* inside, const isize* strides, const T* x, T* y) { \
+    isize at[MOST_RANK] = {0};                                                                   \
+    const isize count = volume(inner, inside);                                                   \
     if (is_empty(outer, outside)) return;                                                       \
     do {                                                                                        \
-      long in[MOST_RANK] = {0};                                                                 \
+      isize in[MOST_RANK] = {0};                                                                 \
       const T* from = x + offset_of(outer, at, steps);                                          \
       const bool extreme = kind == REDUCE_MAX || kind == REDUCE_MIN;                            \
       T##_sum all = extreme ? start_##T(kind == REDUCE_MAX) : (T##_sum)(kind == REDUCE_PROD);   \
@@ -540,18 +540,18 @@ PLAIN long volume(int rank, const long* shape) {
       *y++ = to_##T(all);                                                                       \
     } while (next_index(outer, outside, at));                                                   \
   }                                                                                             \
-  PLAIN void matmul_##T(int rank, const long* batch, const long* a_steps, const long* b_steps,  \
-                        long m, long n, long k, const long* a_strides, const long* b_strides,   \
+  PLAIN void matmul_##T(int rank, const isize* batch, const isize* a_steps, const isize* b_steps,  \
+                        isize m, isize n, isize k, const isize* a_strides, const isize* b_strides,   \
                         const T* a, const T* b, T* y) {                                         \
-    long at[MOST_RANK] = {0};                                                                   \
+    isize at[MOST_RANK] = {0};                                                                   \
     if (is_empty(rank, batch)) return;                                                          \
     do {                                                                                        \
       const T* left = a + offset_of(rank, at, a_steps);                                         \
       const T* right = b + offset_of(rank, at, b_steps);                                        \
-      for (long i = 0; i < m; ++i)                                                              \
-        for (long j = 0; j < n; ++j) {                                                          \
+      for (isize i = 0; i < m; ++i)                                                              \
+        for (isize j = 0; j < n; ++j) {                                                          \
           T##_sum all = 0;                                                                      \
-          for (long p = 0; p < k; ++p)                                                          \
+          for (isize p = 0; p < k; ++p)                                                          \
             all = plus_##T(all, times_##T(of_##T(left[i * a_strides[0] + p * a_strides[1]]),    \
                                           of_##T(right[p * b_strides[0] + j * b_strides[1]]))); \
           *y++ = to_##T(all);                                                                   \
@@ -559,19 +559,19 @@ PLAIN long volume(int rank, const long* shape) {
     } while (next_index(rank, batch, at));                                                      \
   }                                                                                             \
   /* x [n, channels, image], weights [filters, channels / groups, kernel]; bias may be null. */ \
-  PLAIN void conv_##T(Window w, long n, long channels, long filters, long groups, const T* x,   \
+  PLAIN void conv_##T(Window w, isize n, isize channels, isize filters, isize groups, const T* x,   \
                       const T* weights, const T* bias, T* y) {                                  \
-    const long each = channels / groups, taps = volume(w.rank, w.kernel);                       \
-    const long image = volume(w.rank, w.size);                                                  \
+    const isize each = channels / groups, taps = volume(w.rank, w.kernel);                       \
+    const isize image = volume(w.rank, w.size);                                                  \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (long i = 0; i < n * filters; ++i) {                                                    \
-      const long f = i % filters, first = i / filters * channels + f / (filters / groups) * each; \
-      long at[3] = {0};                                                                         \
+    for (isize i = 0; i < n * filters; ++i) {                                                    \
+      const isize f = i % filters, first = i / filters * channels + f / (filters / groups) * each; \
+      isize at[3] = {0};                                                                         \
       do {                                                                                      \
         T##_sum all = bias ? of_##T(bias[f]) : 0;                                               \
-        for (long ch = 0; ch < each; ++ch) {                                                    \
-          long tap[3] = {0}, offset;                                                            \
-          for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                    \
+        for (isize ch = 0; ch < each; ++ch) {                                                    \
+          isize tap[3] = {0}, offset;                                                            \
+          for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                    \
             if (window_tap(&w, at, tap, &offset))                                               \
               all = plus_##T(all, times_##T(of_##T(x[(first + ch) * image + offset]),           \
                                             of_##T(weights[(f * each + ch) * taps + t])));      \
@@ -582,24 +582,24 @@ PLAIN long volume(int rank, const long* shape) {
   }                                                                                             \
   /* The largest of each window, and its place in an image, along whose first axis neighbours   \
    * lie where it is `turned`. */                                                               \
-  PLAIN void max_pool_##T(Window w, long planes, bool turned, const T* x, T* y,                 \
+  PLAIN void max_pool_##T(Window w, isize planes, bool turned, const T* x, T* y,                 \
                           int64_t* places) {                                                    \
-    const long taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (long i = 0; i < planes; ++i) {                                                         \
-      long at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                         \
+      isize at[3] = {0};                                                                         \
       do {                                                                                      \
-        long tap[3] = {0}, offset, best = -1;                                                   \
+        isize tap[3] = {0}, offset, best = -1;                                                   \
         T##_sum most = start_##T(true);                                                         \
-        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                      \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                      \
           if (window_tap(&w, at, tap, &offset)) {                                               \
             const T##_sum v = of_##T(x[i * image + offset]);                                    \
             if (best < 0 || v > most || (v != v && most == most)) most = v, best = offset;      \
           }                                                                                     \
         *y++ = to_##T(most);                                                                    \
         if (places && turned && best >= 0) {                                                    \
-          long place = 0, rest = best;                                                          \
-          long below = image;                                                                   \
+          isize place = 0, rest = best;                                                          \
+          isize below = image;                                                                   \
           for (int a = w.rank - 1; a >= 0; --a, rest /= w.size[a + 1])                          \
             below /= w.size[a], place += rest % w.size[a] * below;                              \
           best = place;                                                                         \
@@ -609,15 +609,15 @@ PLAIN long volume(int rank, const long* shape) {
     }                                                                                           \
   }                                                                                             \
   /* The mean (p = 0) or the p-norm of each window. */                                          \
-  PLAIN void sum_pool_##T(Window w, long planes, double p, bool counted, const T* x, T* y) {    \
-    const long taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+  PLAIN void sum_pool_##T(Window w, isize planes, double p, bool counted, const T* x, T* y) {    \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (long i = 0; i < planes; ++i) {                                                         \
-      long at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                         \
+      isize at[3] = {0};                                                                         \
       do {                                                                                      \
-        long tap[3] = {0}, offset, count = 0;                                                   \
+        isize tap[3] = {0}, offset, count = 0;                                                   \
         double all = 0;                                                                         \
-        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                    \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                    \
           const bool inside = window_tap(&w, at, tap, &offset);                                 \
           bool present = true;                                                                  \
           for (int a = 0; a < w.rank; ++a)                                                      \
@@ -646,27 +646,27 @@ INFUSE_PLAIN(uint32_t)
 INFUSE_PLAIN(uint64_t)
 INFUSE_PLAIN(bool)
 
-PLAIN int32_t of_byte(const void* x, long i, bool is_signed) {
+PLAIN int32_t of_byte(const void* x, isize i, bool is_signed) {
   return is_signed ? ((const int8_t*)x)[i] : ((const uint8_t*)x)[i];
 }
 
 /** The same convolution of bytes with zero points, that of the filters one or one for each. */
-PLAIN void conv_integer(Window w, long n, long channels, long filters, long groups, const void* x,
+PLAIN void conv_integer(Window w, isize n, isize channels, isize filters, isize groups, const void* x,
                         bool x_signed, const void* x_zero, const void* weights, bool w_signed,
-                        const void* w_zero, long zeros, int32_t* y) {
-  const long each = channels / groups, taps = volume(w.rank, w.kernel);
-  const long image = volume(w.rank, w.size);
+                        const void* w_zero, isize zeros, int32_t* y) {
+  const isize each = channels / groups, taps = volume(w.rank, w.kernel);
+  const isize image = volume(w.rank, w.size);
   const int32_t shift = x_zero ? of_byte(x_zero, 0, x_signed) : 0;
   if (is_empty(w.rank, w.out)) return;
-  for (long i = 0; i < n * filters; ++i) {
-    const long f = i % filters, first = i / filters * channels + f / (filters / groups) * each;
+  for (isize i = 0; i < n * filters; ++i) {
+    const isize f = i % filters, first = i / filters * channels + f / (filters / groups) * each;
     const int32_t zero = w_zero ? of_byte(w_zero, zeros > 1 ? f : 0, w_signed) : 0;
-    long at[3] = {0};
+    isize at[3] = {0};
     do {
       uint32_t all = 0;
-      for (long ch = 0; ch < each; ++ch) {
-        long tap[3] = {0}, offset;
-        for (long t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))
+      for (isize ch = 0; ch < each; ++ch) {
+        isize tap[3] = {0}, offset;
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))
           if (window_tap(&w, at, tap, &offset))
             all += (uint32_t)((of_byte(x, (first + ch) * image + offset, x_signed) - shift) *
                               (of_byte(weights, (f * each + ch) * taps + t, w_signed) - zero));
@@ -677,20 +677,20 @@ PLAIN void conv_integer(Window w, long n, long channels, long filters, long grou
 }
 
 /** How many numbers a Range has; negative when the step is zero or there are too many. */
-PLAIN long range_count_real(double start, double limit, double delta) {
+PLAIN isize range_count_real(double start, double limit, double delta) {
   const double exact = (limit - start) / delta;
   if (delta == 0) return -1;
   if (!(exact > 0)) return 0;
-  return exact > 1e15 ? -1 : (long)ceil(exact);
+  return exact > 1e15 ? -1 : (isize)ceil(exact);
 }
-PLAIN long range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
+PLAIN isize range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) return -1;
   if (delta > 0 ? limit <= start : limit >= start) return 0;
   const uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start
                                   : (uint64_t)start - (uint64_t)limit;
   const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   const uint64_t count = span / step + (span % step != 0);
-  return count > 1000000000000000 ? -1 : (long)count;
+  return count > 1000000000000000 ? -1 : (isize)count;
 }
 #define range_count_int32_t range_count_int64_t
 #define range_count_int16_t range_count_int64_t

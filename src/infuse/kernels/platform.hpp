@@ -48,7 +48,7 @@ __declspec(dllimport) int __stdcall SleepConditionVariableSRW(struct _RTL_CONDIT
 
 namespace infuse {
 
-constexpr long round_up(long value, long step) { return (value + step - 1) / step * step; }
+constexpr isize round_up(isize value, isize step) { return (value + step - 1) / step * step; }
 
 // ---------------------------------------------------------------- time
 

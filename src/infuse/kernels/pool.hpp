@@ -7,13 +7,13 @@ namespace infuse {
 
 /** Sizes of a pooling; padding is given on all sides because it can count in a mean. */
 struct PoolSizes {
-  long batch, height, width, channels;
-  long out_height, out_width;
-  long kernel_height, kernel_width;
-  long stride_height, stride_width, dilation_height, dilation_width;
-  long pad_top, pad_left, pad_bottom, pad_right;
+  isize batch, height, width, channels;
+  isize out_height, out_width;
+  isize kernel_height, kernel_width;
+  isize stride_height, stride_width, dilation_height, dilation_width;
+  isize pad_top, pad_left, pad_bottom, pad_right;
   bool count_padding;
-  long pitch;  // elements from one pixel of the image to the next
+  isize pitch;  // elements from one pixel of the image to the next
 };
 
 /** The largest value; NaN wins. */
@@ -69,17 +69,17 @@ struct Vectors {
 
 /** The taps of a window along one side that lie inside. */
 struct Taps {
-  long first, count;  // first input index and number of taps
-  long counted;       // taps that count in a mean when padding does
+  isize first, count;  // first input index and number of taps
+  isize counted;       // taps that count in a mean when padding does
 };
 
-inline Taps taps(long out, long stride, long pad, long pad_end, long kernel, long dilation,
-                 long size) {
-  long start = out * stride - pad;
-  long skip = start < 0 ? (-start + dilation - 1) / dilation : 0;
-  long inside = start < size ? (size - start + dilation - 1) / dilation : 0;
-  long padded = start < size + pad_end ? (size + pad_end - start + dilation - 1) / dilation : 0;
-  long last = inside < kernel ? inside : kernel;
+inline Taps taps(isize out, isize stride, isize pad, isize pad_end, isize kernel, isize dilation,
+                 isize size) {
+  isize start = out * stride - pad;
+  isize skip = start < 0 ? (-start + dilation - 1) / dilation : 0;
+  isize inside = start < size ? (size - start + dilation - 1) / dilation : 0;
+  isize padded = start < size + pad_end ? (size + pad_end - start + dilation - 1) / dilation : 0;
+  isize last = inside < kernel ? inside : kernel;
   return {start + skip * dilation, last > skip ? last - skip : 0,
           padded < kernel ? padded : kernel};
 }
@@ -87,14 +87,14 @@ inline Taps taps(long out, long stride, long pad, long pad_end, long kernel, lon
 /** N vectors of channels of one window. */
 template <int N, class Op, class T, class L, class Sink>
 INFUSE_INLINE void window(const PoolSizes& shape, const Op& op, const T* corner, const Taps& y,
-                          const Taps& x, float count, long row, long c, L lanes, const Sink& sink) {
+                          const Taps& x, float count, isize row, isize c, L lanes, const Sink& sink) {
   decltype(op.start()) sum[N];
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) sum[i] = op.start();
   const T* line = corner + c;
-  for (long ky = 0; ky < y.count; ++ky) {
+  for (isize ky = 0; ky < y.count; ++ky) {
     const T* pixel = line;
-    for (long kx = 0; kx < x.count; ++kx) {
+    for (isize kx = 0; kx < x.count; ++kx) {
 #pragma GCC unroll 4
       for (int i = 0; i < N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
       pixel += shape.dilation_width * shape.pitch;
@@ -106,21 +106,21 @@ INFUSE_INLINE void window(const PoolSizes& shape, const Op& op, const T* corner,
 }
 
 template <class Op, class T, class Sink>
-INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, long index,
+INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, isize index,
                               const Sink& sink) {
-  long image = index / shape.out_height;
+  isize image = index / shape.out_height;
   Taps y = taps(index % shape.out_height, shape.stride_height, shape.pad_top, shape.pad_bottom,
                 shape.kernel_height, shape.dilation_height, shape.height);
-  for (long ox = 0; ox < shape.out_width; ++ox) {
+  for (isize ox = 0; ox < shape.out_width; ++ox) {
     Taps side = taps(ox, shape.stride_width, shape.pad_left, shape.pad_right, shape.kernel_width,
                      shape.dilation_width, shape.width);
     const T* corner =
         x + ((image * shape.height + y.first) * shape.width + side.first) * shape.pitch;
     float count = float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
-    long row = index * shape.out_width + ox, c = 0;
+    isize row = index * shape.out_width + ox, c = 0;
     for (; c + 4 * LANES <= shape.channels; c += 4 * LANES)
       window<4>(shape, op, corner, y, side, count, row, c, Full{}, sink);
-    sweep(c, shape.channels, [&](long at, auto lanes) __attribute__((always_inline)) {
+    sweep(c, shape.channels, [&](isize at, auto lanes) __attribute__((always_inline)) {
       window<1>(shape, op, corner, y, side, count, row, at, lanes, sink);
     });
   }
@@ -129,42 +129,42 @@ INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, 
 /** Whether a line of the image is worth pooling along itself first, for all its windows. */
 constexpr bool by_lines(const PoolSizes& s) {
   const bool near = s.dilation_height == 1 && s.dilation_width == 1;
-  const long again = s.stride_height < s.kernel_height ? s.stride_height : s.kernel_height;
-  const long steps = s.kernel_width * again + s.kernel_height;
+  const isize again = s.stride_height < s.kernel_height ? s.stride_height : s.kernel_height;
+  const isize steps = s.kernel_width * again + s.kernel_height;
   return near && s.kernel_width * s.kernel_height * 4 > steps * 5;
 }
 
 /** Channels of a block, whose pooled lines stay in the second level cache. */
-constexpr long block_of(const PoolSizes& s) {
-  const long floats = INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / s.kernel_height;
-  const long fits = floats / max(s.out_width, 1L) / LANES * LANES;
-  return min(max(fits, long(LANES)), (s.channels + LANES - 1) / LANES * LANES);
+constexpr isize block_of(const PoolSizes& s) {
+  const isize floats = INFUSE_BLOCK_BYTES / 4 / isize(sizeof(float)) / s.kernel_height;
+  const isize fits = floats / max(s.out_width, isize(1)) / LANES * LANES;
+  return min(max(fits, isize(LANES)), (s.channels + LANES - 1) / LANES * LANES);
 }
 
 /** Calls f(n, c, lanes) for n vectors of channels at c: four at once, whose chains do not wait. */
 template <class F>
-INFUSE_INLINE void by_fours(long count, const F& f) {
-  long c = 0;
+INFUSE_INLINE void by_fours(isize count, const F& f) {
+  isize c = 0;
   for (; c + 4 * LANES <= count; c += 4 * LANES) f(Vectors<4>{}, c, Full{});
-  sweep(c, count, [&](long at, auto lanes) __attribute__((always_inline)) {
+  sweep(c, count, [&](isize at, auto lanes) __attribute__((always_inline)) {
     f(Vectors<1>{}, at, lanes);
   });
 }
 
 /** A line of the image pooled along itself: to[ox][wide] of the channels [first, first + count). */
 template <class Op>
-INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float* line, long first,
-                               long count, long wide, float* to) {
-  for (long ox = 0; ox < shape.out_width; ++ox, to += wide) {
+INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float* line, isize first,
+                               isize count, isize wide, float* to) {
+  for (isize ox = 0; ox < shape.out_width; ++ox, to += wide) {
     const Taps x =
         taps(ox, shape.stride_width, shape.pad_left, 0, shape.kernel_width, 1, shape.width);
     const float* pixels = line + x.first * shape.pitch + first;
-    by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
+    by_fours(count, [&](auto vectors, isize c, auto lanes) __attribute__((always_inline)) {
       vf sum[vectors.N];
 #pragma GCC unroll 4
       for (int i = 0; i < vectors.N; ++i) sum[i] = op.start();
       const float* pixel = pixels + c;
-      for (long kx = 0; kx < x.count; ++kx, pixel += shape.pitch)
+      for (isize kx = 0; kx < x.count; ++kx, pixel += shape.pitch)
 #pragma GCC unroll 4
         for (int i = 0; i < vectors.N; ++i)
           sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
@@ -176,13 +176,13 @@ INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float
 
 /** The lines [begin, end) of the result; `ring` holds the pooled lines of a window. */
 template <class Op, class Sink>
-INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const float* x, long begin,
-                                long end, float* ring, const Sink& sink) {
-  const long wide = block_of(shape), size = shape.out_width * wide;
-  for (long first = 0; first < shape.channels; first += wide) {
-    const long count = min(wide, shape.channels - first);
-    long image = -1, next = 0;
-    for (long index = begin; index < end; ++index) {
+INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const float* x, isize begin,
+                                isize end, float* ring, const Sink& sink) {
+  const isize wide = block_of(shape), size = shape.out_width * wide;
+  for (isize first = 0; first < shape.channels; first += wide) {
+    const isize count = min(wide, shape.channels - first);
+    isize image = -1, next = 0;
+    for (isize index = begin; index < end; ++index) {
       const Taps y = taps(index % shape.out_height, shape.stride_height, shape.pad_top,
                           shape.pad_bottom, shape.kernel_height, 1, shape.height);
       if (index / shape.out_height != image) image = index / shape.out_height, next = y.first;
@@ -190,20 +190,20 @@ INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const floa
         pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.pitch,
                   first, count, wide, ring + next % shape.kernel_height * size);
       // The lines lie in two runs, as those at the end of the ring go on at its begin.
-      const long top = y.first % shape.kernel_height,
+      const isize top = y.first % shape.kernel_height,
                  run = min(y.count, shape.kernel_height - top);
-      for (long ox = 0; ox < shape.out_width; ++ox) {
+      for (isize ox = 0; ox < shape.out_width; ++ox) {
         const Taps side = taps(ox, shape.stride_width, shape.pad_left, shape.pad_right,
                                shape.kernel_width, 1, shape.width);
         const float all =
             float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
         const float *later = ring + ox * wide, *column = later + top * size;
-        by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
+        by_fours(count, [&](auto vectors, isize c, auto lanes) __attribute__((always_inline)) {
           vf sum[vectors.N];
 #pragma GCC unroll 4
           for (int i = 0; i < vectors.N; ++i) sum[i] = op.start();
           const float* from = column + c;
-          for (long ky = 0; ky < y.count; ++ky, from += size) {
+          for (isize ky = 0; ky < y.count; ++ky, from += size) {
             if (ky == run) from = later + c;
 #pragma GCC unroll 4
             for (int i = 0; i < vectors.N; ++i)
@@ -222,9 +222,9 @@ INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const floa
 }  // namespace pool_detail
 
 /** Bytes of scratch that a worker needs for pool. */
-constexpr long pool_scratch(const PoolSizes& s) {
-  const long floats = s.kernel_height * s.out_width * pool_detail::block_of(s);
-  return pool_detail::by_lines(s) ? floats * long(sizeof(float)) : 0;
+constexpr isize pool_scratch(const PoolSizes& s) {
+  const isize floats = s.kernel_height * s.out_width * pool_detail::block_of(s);
+  return pool_detail::by_lines(s) ? floats * isize(sizeof(float)) : 0;
 }
 
 /** Pools x [n, h, w, c]; row = (image, oy, ox), col = channel. Needs pool_scratch. */
@@ -233,35 +233,35 @@ inline void pool(Context& context, const PoolSizes& shape, const Op& op, const T
                  const Sink& sink) {
   if constexpr (sizeof(T) == sizeof(float))
     if (pool_detail::by_lines(shape)) {
-      const long steps = shape.kernel_height + shape.kernel_width;
-      const long work = shape.out_width * shape.channels * steps;
+      const isize steps = shape.kernel_height + shape.kernel_width;
+      const isize work = shape.out_width * shape.channels * steps;
       return context.parallel(
           shape.batch * shape.out_height,
-          [&](long begin, long end, int worker) {
+          [&](isize begin, isize end, int worker) {
             float* ring = reinterpret_cast<float*>(context.scratch(worker));
             pool_detail::pool_lines(shape, op, x, begin, end, ring, sink);
           },
           shape.kernel_height + 16384 / (work + 1), 8 * shape.kernel_height);
     }
-  long work = shape.out_width * shape.channels * shape.kernel_height * shape.kernel_width;
+  isize work = shape.out_width * shape.channels * shape.kernel_height * shape.kernel_width;
   context.parallel(
       shape.batch * shape.out_height,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) pool_detail::pool_row(shape, op, x, row, sink);
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) pool_detail::pool_row(shape, op, x, row, sink);
       },
       1 + 16384 / (work + 1));
 }
 
 /** The mean over the pixels of x [n, pixels, c]; row = image, col = channel. */
 template <class Sink>
-inline void global_mean_pool(Context& context, long n, long pixels, long c, const float* x,
+inline void global_mean_pool(Context& context, isize n, isize pixels, isize c, const float* x,
                              const Sink& sink) {
   reduce<Mean>(context, {n, pixels, c, c}, x, sink);
 }
 
 /** The maximum over the pixels of x [n, pixels, c]; row = image, col = channel. */
 template <class Sink>
-inline void global_max_pool(Context& context, long n, long pixels, long c, const float* x,
+inline void global_max_pool(Context& context, isize n, isize pixels, isize c, const float* x,
                             const Sink& sink) {
   reduce<Max>(context, {n, pixels, c, c}, x, sink);
 }
@@ -273,20 +273,20 @@ inline void global_max_pool(Context& context, long n, long pixels, long c, const
 inline void max_pool_index(Context& context, const PoolSizes& shape, const float* x, float* out,
                            int64_t* index, bool columns_lead) {
   using namespace pool_detail;
-  context.parallel(shape.batch * shape.out_height, [&](long begin, long end, int) {
-    for (long unit = begin; unit < end; ++unit) {
-      long image = unit / shape.out_height;
+  context.parallel(shape.batch * shape.out_height, [&](isize begin, isize end, int) {
+    for (isize unit = begin; unit < end; ++unit) {
+      isize image = unit / shape.out_height;
       Taps y = taps(unit % shape.out_height, shape.stride_height, shape.pad_top, 0,
                     shape.kernel_height, shape.dilation_height, shape.height);
-      for (long at = 0; at < shape.out_width * shape.channels; ++at) {
-        long c = at % shape.channels;
+      for (isize at = 0; at < shape.out_width * shape.channels; ++at) {
+        isize c = at % shape.channels;
         Taps side = taps(at / shape.channels, shape.stride_width, shape.pad_left, 0,
                          shape.kernel_width, shape.dilation_width, shape.width);
         float best = -__builtin_inff();
-        long place = -1;
-        for (long ky = 0; ky < y.count; ++ky) {
-          for (long kx = 0; kx < side.count; ++kx) {
-            long iy = y.first + ky * shape.dilation_height,
+        isize place = -1;
+        for (isize ky = 0; ky < y.count; ++ky) {
+          for (isize kx = 0; kx < side.count; ++kx) {
+            isize iy = y.first + ky * shape.dilation_height,
                  ix = side.first + kx * shape.dilation_width;
             float value = x[((image * shape.height + iy) * shape.width + ix) * shape.pitch + c];
             if (place >= 0 && !(value > best || (value != value && best == best))) continue;

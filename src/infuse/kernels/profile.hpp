@@ -5,7 +5,7 @@
 
 namespace infuse {
 
-constexpr long MOST_RECORDS = 1L << 17;
+constexpr isize MOST_RECORDS = isize(1) << 17;
 
 /** One step that ran: of which program, which one, its times in nanoseconds, and the symbols' values after it. */
 template <int SIZES>
@@ -23,7 +23,7 @@ struct Record<0> {
 template <int SIZES>
 struct Records {
   Block rows;
-  long count, lost;
+  isize count, lost;
 };
 
 /** Keeps that a step has run since `begin`; `sizes` are SIZES longs. False when out of memory. */
@@ -39,9 +39,9 @@ inline bool note(Records<SIZES>& records, int program, int step, long long begin
   row.step = step;
   row.begin = begin;
   if constexpr (SIZES > 0)
-    for (int i = 0; i < SIZES; ++i) row.sizes[i] = static_cast<const long*>(sizes)[i];
+    for (int i = 0; i < SIZES; ++i) row.sizes[i] = static_cast<const isize*>(sizes)[i];
   (void)sizes;
-  const long size = static_cast<long>(sizeof row);
+  const isize size = static_cast<isize>(sizeof row);
   return append(&records.rows, records.count++ * size, &row, size);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "isize.h"
+
 #define INFUSE_API extern "C" __attribute__((visibility("default")))
 
 namespace infuse {
@@ -18,10 +20,10 @@ union Slot {
 
 /** A function of a library, called with its slots; it returns a failure (failure.h), or what it
  * tells. */
-typedef long (*ClosedFunction)(Context&, const Slot*);
+typedef isize (*ClosedFunction)(Context&, const Slot*);
 
 /** A function of n elements; `found_zero` is told of integers that are divided by zero. */
-typedef void (*ElementFunction)(void* out, const void* const* in, long n, bool* found_zero);
+typedef void (*ElementFunction)(void* out, const void* const* in, isize n, bool* found_zero);
 
 /** `slots`: a letter for each slot that it takes: t a tensor, i a whole number, f a double, l a list
  * of whole numbers, o a size that it finds, and for elementwise work w and the bytes of an element
@@ -44,9 +46,9 @@ struct NamedElement {
 /** All functions of a library, sorted by name. */
 struct FunctionTable {
   const NamedFunction* functions;
-  long function_count;
+  isize function_count;
   const NamedElement* elements;
-  long element_count;
+  isize element_count;
 };
 extern const FunctionTable LIBRARY_TABLE;
 /** What the library is made for: the target, the features of processors, the stamp of kernels. */
@@ -126,7 +128,7 @@ struct WorkCall {
  * Does elementwise work for n columns of a row, from `col` on. `handed`: what a kernel made of
  * them; `result`: where what the work gives is to be stored, or null.
  */
-void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
+void work_block(const WorkCall& work, isize row, isize col, int n, const void* handed, void* result,
                 bool* found_zero);
 
 }  // namespace infuse

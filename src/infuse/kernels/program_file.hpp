@@ -24,7 +24,7 @@ struct Term {
 };
 struct Site {
   int base, offset, bytes;
-  long number;
+  isize number;
 };
 struct Fill {
   int kind, slot, extra;
@@ -67,7 +67,7 @@ struct Check {
 struct ProgramPart {
   int inputs, outputs, checks, buffers, attempts, late_blocks, left_blocks, scratch_count, steps;
   int most_slots;
-  long total;
+  isize total;
   const int64_t* defaults;
   bool has_defaults;
   const Output* output;
@@ -75,7 +75,7 @@ struct ProgramPart {
   const Check* check;
   const int* buffer_terms;
   const int *first, *last, *orders;
-  const long* offsets;
+  const isize* offsets;
   const Call* scratch;
   const ProgramStep* step;
 };

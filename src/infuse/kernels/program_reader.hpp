@@ -176,7 +176,7 @@ inline Site read_site(Reader& r) {
   const int64_t number = r.next();
   if (number < 0 || number >= limits[site.base]) r.fail("a tensor lies nowhere");
   else if (site.base == IN_OUTPUT || site.base == IN_OWN) check_output(r, int(number), site.base);
-  site.number = long(number);
+  site.number = isize(number);
   site.offset = r.number(NOT_THERE, p->terms);
   site.bytes = r.number(1, 17);
   return site;
@@ -274,25 +274,25 @@ inline void read_memory(Reader& r) {
   }
   q->buffer_terms = terms, q->first = first, q->last = last;
   q->buffers = r.wrong ? 0 : count;
-  q->total = long(r.next());
+  q->total = isize(r.next());
   if (q->total >= 0) {
     const int known = r.count();
     if (known != count) r.fail("its buffers have no places");
     const int64_t* words = r.raw(known);
-    long* offsets = r.make<long>(count);
+    isize* offsets = r.make<isize>(count);
     for (int i = 0; i < count && !r.wrong; ++i) {
-      offsets[i] = long(words[i]);
+      offsets[i] = isize(words[i]);
       if (offsets[i] < 0 || offsets[i] > q->total) r.fail("a buffer lies nowhere");
     }
     q->offsets = offsets;
   } else {
     q->attempts = r.count();
     if (!r.wrong && q->attempts > (p->word_count + 1) / (count + 1)) r.fail("it ends too early");
-    int* orders = r.make<int>(r.wrong ? 1 : long(q->attempts) * count);
+    int* orders = r.make<int>(r.wrong ? 1 : isize(q->attempts) * count);
     for (int k = 0; k < q->attempts && !r.wrong; ++k) {
       const List order = r.list(0, count);
       if (!r.wrong && !is_permutation(order, count)) r.fail("an order of buffers is broken");
-      for (int i = 0; i < count && !r.wrong; ++i) orders[long(k) * count + i] = order.items[i];
+      for (int i = 0; i < count && !r.wrong; ++i) orders[isize(k) * count + i] = order.items[i];
     }
     q->orders = orders;
   }
@@ -388,7 +388,7 @@ inline void close_program(Program* p) {
 /** A program of these bytes, which `why` tells what is wrong with; null then. `own`: functions that
  * only this model has, or null. */
 inline Program* load_program(const char* content, int64_t bytes, const void* weights,
-                             int64_t weight_bytes, const FunctionTable* own, char* why, long room) {
+                             int64_t weight_bytes, const FunctionTable* own, char* why, isize room) {
   int64_t head[4];
   why[0] = 0;
   if (bytes < (int64_t)sizeof head) return snprintf(why, size_t(room), "it ends too early"), nullptr;
@@ -396,7 +396,7 @@ inline Program* load_program(const char* content, int64_t bytes, const void* wei
   if (head[0] != MAGIC) return snprintf(why, size_t(room), "it is no program"), nullptr;
   if (head[1] != VERSION)
     return snprintf(why, size_t(room), "it has version %ld, and this library reads %ld",
-                    long(head[1]), long(VERSION)), nullptr;
+                    isize(head[1]), isize(VERSION)), nullptr;
   const int64_t rest = bytes - (int64_t)sizeof head;
   if (head[2] < 0 || head[2] > rest / 8 || head[3] < 1 || head[3] != rest - head[2] * 8)
     return snprintf(why, size_t(room), "its length is not what it says"), nullptr;

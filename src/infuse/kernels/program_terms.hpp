@@ -6,25 +6,25 @@
 namespace infuse {
 
 /** A size or a condition for these symbols. */
-inline long evaluated(const Term& term, const long* d) {
-  long stack[MOST_DEPTH + 1];
-  long* top = stack;
+inline isize evaluated(const Term& term, const isize* d) {
+  isize stack[MOST_DEPTH + 1];
+  isize* top = stack;
   for (int i = 0; i < term.length; ++i) {
     const int64_t kind = term.code[i];
     if (kind == CONST) {
-      *top++ = long(term.code[++i]);
+      *top++ = isize(term.code[++i]);
       continue;
     }
     if (kind == SYMBOL) {
       *top++ = d[term.code[++i]];
       continue;
     }
-    const long b = *--top, a = *--top;
-    long c = 0;
+    const isize b = *--top, a = *--top;
+    isize c = 0;
     switch (kind) {
-      case ADD: c = long((unsigned long)a + (unsigned long)b); break;
-      case MUL: c = long((unsigned long)a * (unsigned long)b); break;
-      case DIV: c = b == -1 ? long(0 - (unsigned long)a) : floor_div(a, b); break;
+      case ADD: c = isize((usize)a + (usize)b); break;
+      case MUL: c = isize((usize)a * (usize)b); break;
+      case DIV: c = b == -1 ? isize(0 - (usize)a) : floor_div(a, b); break;
       case MOD: c = b == -1 ? 0 : floor_mod(a, b); break;
       case MAX: c = max_long(a, b); break;
       case MIN: c = min_long(a, b); break;
@@ -44,7 +44,7 @@ inline long evaluated(const Term& term, const long* d) {
 }
 
 /** The same of numbers that may be too large, for terms without conditions. */
-inline double estimated(const Term& term, const long* d) {
+inline double estimated(const Term& term, const isize* d) {
   double stack[MOST_DEPTH + 1];
   double* top = stack;
   for (int i = 0; i < term.length; ++i) {

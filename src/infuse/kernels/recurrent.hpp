@@ -18,7 +18,7 @@ namespace recur {
 // Whether weights are counts of steps, with a scale for each column.
 template <class W> inline constexpr bool HAS_SCALES = false;
 template <> inline constexpr bool HAS_SCALES<int8_t> = true;
-template <class W, class T> constexpr const T* of_unit(const T* scales, long first) {
+template <class W, class T> constexpr const T* of_unit(const T* scales, isize first) {
   return HAS_SCALES<W> ? scales + first : nullptr;
 }
 
@@ -45,7 +45,7 @@ template <class T, class W> INFUSE_INLINE typename Wide<T>::type vector_at(const
 
 // out[R][V] = rows of k numbers times a unit [k][V].
 template <class T, class W, int R, int V>
-INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
+INFUSE_NOINLINE void tile(const T* const* rows, isize k, const W* unit,
                           typename Wide<T>::type* out) {
   typedef typename Wide<T>::type Sum;
   constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
@@ -59,7 +59,7 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
   const T* a[R];
 #pragma GCC unroll 32
   for (int i = 0; i < R; ++i) a[i] = rows[i] + k;
-  auto step = [&](int u, long p) __attribute__((always_inline)) {
+  auto step = [&](int u, isize p) __attribute__((always_inline)) {
     Sum x[V];
 #pragma GCC unroll 32
     for (int v = 0; v < V; ++v) {
@@ -72,7 +72,7 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
       for (int v = 0; v < V; ++v) sum[u][i][v] = fma(Wide<T>::all(a[i][p]), x[v], sum[u][i][v]);
     unit += V * Wide<T>::width;
   };
-  long p = -k;
+  isize p = -k;
 #pragma GCC unroll 1
   for (; p <= -U; p += U)
 #pragma GCC unroll 32
@@ -92,10 +92,10 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
 #undef INFUSE_KEEP
 
 template <class T, class W>
-using Tile = void (*)(const T* const*, long, const W*, typename Wide<T>::type*);
+using Tile = void (*)(const T* const*, isize, const W*, typename Wide<T>::type*);
 
 template <class T, class W, int V, int R = most_rows(V)>
-INFUSE_INLINE Tile<T, W> tile_of(long rows) {
+INFUSE_INLINE Tile<T, W> tile_of(isize rows) {
   if constexpr (R == 1)
     return tile<T, W, 1, V>;
   else
@@ -105,20 +105,20 @@ INFUSE_INLINE Tile<T, W> tile_of(long rows) {
 // Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers. `scales` are
 // those of the unit's columns, where its weights have some.
 template <class T, int V, class W, class Row, class Finish>
-INFUSE_INLINE void product(long n, long k, const W* unit, [[maybe_unused]] const T* scales,
+INFUSE_INLINE void product(isize n, isize k, const W* unit, [[maybe_unused]] const T* scales,
                            const Row& row, const Finish& finish) {
-  constexpr long most = most_rows(V);
+  constexpr isize most = most_rows(V);
   typename Wide<T>::type out[most * V];
   const T* rows[most];
-  long tiles = (n + most - 1) / most;
-  for (long begin = 0; begin < n; --tiles) {
-    const long count = (n - begin + tiles - 1) / tiles;
-    for (long i = 0; i < count; ++i) rows[i] = row(begin + i);
+  isize tiles = (n + most - 1) / most;
+  for (isize begin = 0; begin < n; --tiles) {
+    const isize count = (n - begin + tiles - 1) / tiles;
+    for (isize i = 0; i < count; ++i) rows[i] = row(begin + i);
     tile_of<T, W, V>(count)(rows, k, unit, out);
     if constexpr (HAS_SCALES<W>)
-      for (long i = 0; i < count * V; ++i)
+      for (isize i = 0; i < count * V; ++i)
         out[i] *= load(scales + i % V * Wide<T>::width, typename Wide<T>::Whole{});
-    for (long i = 0; i < count; ++i) finish(begin + i, out + i * V);
+    for (isize i = 0; i < count; ++i) finish(begin + i, out + i * V);
     begin += count;
   }
 }
@@ -126,14 +126,14 @@ INFUSE_INLINE void product(long n, long k, const W* unit, [[maybe_unused]] const
 // Calls body(unit, first, count) for all units of weights and parts of the rows, on all threads;
 // `work` is what a unit takes for a row.
 template <class Body>
-INFUSE_INLINE void by_parts(Context& ctx, long units, long rows, long work, const Body& body) {
-  const long parts = ctx.threads > units ? (ctx.threads + units - 1) / units : 1;
-  const long share = (rows + parts - 1) / parts;
+INFUSE_INLINE void by_parts(Context& ctx, isize units, isize rows, isize work, const Body& body) {
+  const isize parts = ctx.threads > units ? (ctx.threads + units - 1) / units : 1;
+  const isize share = (rows + parts - 1) / parts;
   ctx.parallel(
       units * parts,
-      [&](long begin, long end, int) {
-        for (long task = begin; task < end; ++task) {
-          const long first = task % parts * share;
+      [&](isize begin, isize end, int) {
+        for (isize task = begin; task < end; ++task) {
+          const isize first = task % parts * share;
           body(task / parts, first, min(rows - first, share));
         }
       },
@@ -142,11 +142,11 @@ INFUSE_INLINE void by_parts(Context& ctx, long units, long rows, long work, cons
 
 // Stores sums of unit u with their biases, if there are any.
 template <class T, int V>
-INFUSE_INLINE void put_gates(const typename Wide<T>::type* sums, const T* bias, long u, T* row) {
-  constexpr long width = Wide<T>::width;
+INFUSE_INLINE void put_gates(const typename Wide<T>::type* sums, const T* bias, isize u, T* row) {
+  constexpr isize width = Wide<T>::width;
   typedef typename Wide<T>::Whole Whole;
   for (int v = 0; v < V; ++v) {
-    const long at = (u * V + v) * width;
+    const isize at = (u * V + v) * width;
     store(row + at, bias ? sums[v] + load(bias + at, Whole{}) : sums[v], Whole{});
   }
 }
@@ -154,25 +154,25 @@ INFUSE_INLINE void put_gates(const typename Wide<T>::type* sums, const T* bias, 
 }  // namespace detail
 
 // Numbers of packed weights of one direction.
-constexpr long gate_units(long hidden, long blocks, long width) {
+constexpr isize gate_units(isize hidden, isize blocks, isize width) {
   return (hidden + blocks * width - 1) / (blocks * width);
 }
 
 // Packs rows [gate][hidden][k] of `gates` gates, P blocks a unit; to the first `both` gates is added
 // what lies in `also`.
 template <class T>
-inline void pack_gates(Context& ctx, const T* from, const T* also, long both, long gates,
-                       long hidden, long k, long blocks, T* to) {
-  constexpr long width = Wide<T>::width;
-  ctx.parallel(gate_units(hidden, blocks, width), [&](long begin, long end, int) {
-    for (long u = begin; u < end; ++u)
-      for (long b = 0; b < blocks; ++b)
-        for (long g = 0; g < gates; ++g)
-          for (long l = 0; l < width; ++l) {
-            const long j = (u * blocks + b) * width + l;
+inline void pack_gates(Context& ctx, const T* from, const T* also, isize both, isize gates,
+                       isize hidden, isize k, isize blocks, T* to) {
+  constexpr isize width = Wide<T>::width;
+  ctx.parallel(gate_units(hidden, blocks, width), [&](isize begin, isize end, int) {
+    for (isize u = begin; u < end; ++u)
+      for (isize b = 0; b < blocks; ++b)
+        for (isize g = 0; g < gates; ++g)
+          for (isize l = 0; l < width; ++l) {
+            const isize j = (u * blocks + b) * width + l;
             T* place = to + (u * k * blocks * gates + b * gates + g) * width + l;
-            const long row = (g * hidden + j) * k;
-            for (long p = 0; p < k; ++p) {
+            const isize row = (g * hidden + j) * k;
+            for (isize p = 0; p < k; ++p) {
               const T x = j < hidden ? from[row + p] : T(0);
               place[p * blocks * gates * width] =
                   g < both && j < hidden ? T(x + also[row + p]) : x;
@@ -184,43 +184,43 @@ inline void pack_gates(Context& ctx, const T* from, const T* also, long both, lo
 // out[row][column] = rows of `in` (`stride` apart) times packed units of V vectors, plus `bias`
 // [column] or nothing; `columns` apart. `scales` [column] where weights have some.
 template <int V, class T, class W>
-inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
-                        const W* packed, const T* scales, const T* bias, long columns, T* out) {
+inline void gate_inputs(Context& ctx, isize rows, isize k, isize units, const T* in, isize stride,
+                        const W* packed, const T* scales, const T* bias, isize columns, T* out) {
   using namespace detail;
-  constexpr long width = Wide<T>::width;
-  by_parts(ctx, units, rows, k * V * width, [&](long u, long first, long count) {
+  constexpr isize width = Wide<T>::width;
+  by_parts(ctx, units, rows, k * V * width, [&](isize u, isize first, isize count) {
     product<T, V>(
         count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
-        [&](long i) { return in + (first + i) * stride; },
-        [&](long i, const typename Wide<T>::type* sums) {
+        [&](isize i) { return in + (first + i) * stride; },
+        [&](isize i, const typename Wide<T>::type* sums) {
           put_gates<T, V>(sums, bias, u, out + (first + i) * columns);
         });
   });
 }
 
 // Rows [rows][k] as digits.
-inline void input_digits(Context& ctx, long rows, long k, const float* in, int32_t* words,
+inline void input_digits(Context& ctx, isize rows, isize k, const float* in, int32_t* words,
                          float* steps) {
   const Digits digits = {in, words, steps, k};
   ctx.parallel(
       rows,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) digits.make(i);
+      [&](isize begin, isize end, int) {
+        for (isize i = begin; i < end; ++i) digits.make(i);
       },
       1 + 4096 / (k + 1));
 }
 
 // gate_inputs of rows [rows][k] that have digits, and weights in quads whose columns have these `sums`.
 template <int V>
-inline void gate_inputs_of_digits(Context& ctx, long rows, long k, long units, const float* in,
+inline void gate_inputs_of_digits(Context& ctx, isize rows, isize k, isize units, const float* in,
                                   const int32_t* words, const float* steps, const int8_t* packed,
                                   const float* scales, const int32_t* sums, const float* bias,
-                                  long columns, float* out) {
+                                  isize columns, float* out) {
   const Digits digits = {in, (int32_t*)words, (float*)steps, k};
-  detail::by_parts(ctx, units, rows, k * V * LANES, [&](long u, long first, long count) {
-    const long begin = u * V * LANES;
-    digits.product<V>([&](long i) { return first + i; }, count, packed + begin * 4 * quads(k),
-                      sums + begin, scales + begin, [&](long i, const vf* row) {
+  detail::by_parts(ctx, units, rows, k * V * LANES, [&](isize u, isize first, isize count) {
+    const isize begin = u * V * LANES;
+    digits.product<V>([&](isize i) { return first + i; }, count, packed + begin * 4 * quads(k),
+                      sums + begin, scales + begin, [&](isize i, const vf* row) {
                         detail::put_gates<float, V>(row, bias, u, out + (first + i) * columns);
                       });
   });
@@ -228,19 +228,19 @@ inline void gate_inputs_of_digits(Context& ctx, long rows, long k, long units, c
 
 // One layer. Strides count numbers; outputs and initial states may be null.
 template <class T> struct Recurrent {
-  long steps, batch, hidden, directions;
+  isize steps, batch, hidden, directions;
   bool reverse;
   const int32_t* lengths;
   const T* x;
-  long x_time, x_batch, x_direction;
+  isize x_time, x_batch, x_direction;
   const T *initial_h, *initial_c;
-  long initial_direction, initial_batch;
+  isize initial_direction, initial_batch;
   T* y;
-  long y_time, y_direction, y_batch;
+  isize y_time, y_direction, y_batch;
   T *last_h, *last_c;
-  long last_direction, last_batch;
+  isize last_direction, last_batch;
   T* states;   // [direction][5][batch][hidden]
-  long* live;  // [direction][batch]
+  isize* live;  // [direction][batch]
   int32_t* words;      // [direction][batch][DIGITS][quads(hidden)] where passes are of digits
   float* digit_steps;  // [direction][batch]
 };
@@ -248,28 +248,28 @@ template <class T> struct Recurrent {
 // One direction on its way: where the states lie, and which examples still go on.
 template <class T> struct Walk {
   const Recurrent<T>& r;
-  long direction, step;
+  isize direction, step;
   bool backward, spread;
   T *h, *next, *c, *z, *reset;
-  long* live;
-  long count;
+  isize* live;
+  isize count;
 
-  long length(long b) const { return r.lengths ? r.lengths[b] : r.steps; }
-  long time(long b) const { return backward ? length(b) - 1 - step : step; }
+  isize length(isize b) const { return r.lengths ? r.lengths[b] : r.steps; }
+  isize time(isize b) const { return backward ? length(b) - 1 - step : step; }
 
   // One pass of the cell over all hidden units: sums are those of `from` and packed weights (with `scales` where they
   // have some), the gates of X Wᵀ begin at `column`.
   template <int P, class W, class Cell>
   INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, const T* scales,
-                          long column, const Cell& cell) const {
-    constexpr long width = Wide<T>::width;
+                          isize column, const Cell& cell) const {
+    constexpr isize width = Wide<T>::width;
     constexpr int V = P * Cell::gates;
-    const long k = r.hidden;
-    by_units<P, V>(ctx, [&](long u) {
+    const isize k = r.hidden;
+    by_units<P, V>(ctx, [&](isize u) {
       detail::product<T, V>(
           count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
-          [&](long i) { return from + live[i] * k; },
-          [&](long i, const typename Wide<T>::type* sums) {
+          [&](isize i) { return from + live[i] * k; },
+          [&](isize i, const typename Wide<T>::type* sums) {
             finish<P>(u, live[i], sums, column, cell);
           });
     });
@@ -278,31 +278,31 @@ template <class T> struct Walk {
   // The same of weights of 8 bits in quads, whose columns have these `sums`.
   template <int P, class Cell>
   INFUSE_INLINE void pass_digits(Context& ctx, const float* from, const int8_t* packed,
-                                 const float* scales, const int32_t* sums, long column,
+                                 const float* scales, const int32_t* sums, isize column,
                                  const Cell& cell) const {
     constexpr int V = P * Cell::gates;
-    const long k = r.hidden, first = direction * r.batch;
+    const isize k = r.hidden, first = direction * r.batch;
     const Digits digits = {from, r.words + first * DIGITS * quads(k), r.digit_steps + first, k};
-    for (long i = 0; i < count; ++i) digits.make(live[i]);
-    by_units<P, V>(ctx, [&](long u) {
-      const long begin = u * V * LANES;
-      digits.product<V>([&](long i) { return live[i]; }, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
-                        [&](long i, const vf* row) { finish<P>(u, live[i], row, column, cell); });
+    for (isize i = 0; i < count; ++i) digits.make(live[i]);
+    by_units<P, V>(ctx, [&](isize u) {
+      const isize begin = u * V * LANES;
+      digits.product<V>([&](isize i) { return live[i]; }, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
+                        [&](isize i, const vf* row) { finish<P>(u, live[i], row, column, cell); });
     });
   }
 
  private:
   // What the cell makes of the sums of a unit of one example.
   template <int P, class Cell>
-  INFUSE_INLINE void finish(long u, long b, const typename Wide<T>::type* sums, long column,
+  INFUSE_INLINE void finish(isize u, isize b, const typename Wide<T>::type* sums, isize column,
                             const Cell& cell) const {
-    constexpr long width = Wide<T>::width;
+    constexpr isize width = Wide<T>::width;
     constexpr int G = Cell::gates;
-    const long k = r.hidden, t = time(b);
+    const isize k = r.hidden, t = time(b);
     const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
     T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
     for (int p = 0; p < P; ++p) {
-      const long j = (u * P + p) * width, o = b * k + j;
+      const isize j = (u * P + p) * width, o = b * k + j;
       const Place<T> at = {x + (u * P * G + p * G) * width, h + o, next + o, c + o,
                            y ? y + j : nullptr, z + o, reset + o, j};
       if (j + width <= k)
@@ -314,10 +314,10 @@ template <class T> struct Walk {
 
   template <int P, int V, class Unit>
   INFUSE_INLINE void by_units(Context& ctx, const Unit& unit) const {
-    const long k = r.hidden, units = gate_units(k, P, Wide<T>::width);
-    constexpr long width = Wide<T>::width;
-    const auto some = [&](long begin, long end, int) {
-      for (long u = begin; u < end; ++u) unit(u);
+    const isize k = r.hidden, units = gate_units(k, P, Wide<T>::width);
+    constexpr isize width = Wide<T>::width;
+    const auto some = [&](isize begin, isize end, int) {
+      for (isize u = begin; u < end; ++u) unit(u);
     };
     if (spread)
       ctx.parallel(units, some, 1 + 32768 / (count * k * V * width + 1));
@@ -328,7 +328,7 @@ template <class T> struct Walk {
 
 namespace detail {
 
-template <class T> inline void copy_row(T* to, const T* from, long n) {
+template <class T> inline void copy_row(T* to, const T* from, isize n) {
   if (from)
     memcpy(to, from, size_t(n) * sizeof(T));
   else
@@ -337,23 +337,23 @@ template <class T> inline void copy_row(T* to, const T* from, long n) {
 
 // Examples [first, last) of one direction, from the first step to the last states.
 template <class T, class Cell>
-INFUSE_NOINLINE void walk(Context& ctx, const Recurrent<T>& r, long direction, long first,
-                          long last, bool spread, const Cell& cell) {
-  const long n = r.hidden, plane = r.batch * n;
+INFUSE_NOINLINE void walk(Context& ctx, const Recurrent<T>& r, isize direction, isize first,
+                          isize last, bool spread, const Cell& cell) {
+  const isize n = r.hidden, plane = r.batch * n;
   T* base = r.states + direction * 5 * plane;
   Walk<T> w = {r, direction, 0, direction == 1 || r.reverse, spread, base, base + plane,
                base + 2 * plane, base + 3 * plane, base + 4 * plane,
                r.live + direction * r.batch + first, 0};
-  const auto finish = [&](long b) {
-    const long place = direction * r.last_direction + b * r.last_batch;
+  const auto finish = [&](isize b) {
+    const isize place = direction * r.last_direction + b * r.last_batch;
     if (r.last_h) copy_row(r.last_h + place, w.h + b * n, n);
     if (r.last_c) copy_row(r.last_c + place, w.c + b * n, n);
   };
-  for (long b = first; b < last; ++b) {
-    const long place = direction * r.initial_direction + b * r.initial_batch;
+  for (isize b = first; b < last; ++b) {
+    const isize place = direction * r.initial_direction + b * r.initial_batch;
     copy_row(w.h + b * n, r.initial_h ? r.initial_h + place : nullptr, n);
     copy_row(w.c + b * n, r.initial_c ? r.initial_c + place : nullptr, n);
-    for (long t = w.length(b); r.y && t < r.steps; ++t)
+    for (isize t = w.length(b); r.y && t < r.steps; ++t)
       copy_row(r.y + t * r.y_time + direction * r.y_direction + b * r.y_batch, (const T*)nullptr,
                n);
     if (w.length(b) > 0)
@@ -366,9 +366,9 @@ INFUSE_NOINLINE void walk(Context& ctx, const Recurrent<T>& r, long direction, l
     T* old = w.h;
     w.h = w.next, w.next = old;
     ++w.step;
-    long kept = 0;
-    for (long i = 0; i < w.count; ++i) {
-      const long b = w.live[i];
+    isize kept = 0;
+    for (isize i = 0; i < w.count; ++i) {
+      const isize b = w.live[i];
       if (w.step < w.length(b))
         w.live[kept++] = b;
       else
@@ -384,23 +384,23 @@ INFUSE_NOINLINE void walk(Context& ctx, const Recurrent<T>& r, long direction, l
 template <class T, class Cell>
 inline bool recurrent(Context& ctx, const Recurrent<T>& r, const Cell& cell) {
   using namespace detail;
-  for (long b = 0; r.lengths && b < r.batch; ++b)
+  for (isize b = 0; r.lengths && b < r.batch; ++b)
     if (r.lengths[b] < 0 || r.lengths[b] > r.steps) return false;
   // Threads take directions and examples for themselves; they share the steps only where
   // there is nothing else to share.
-  const long free = ctx.threads / r.directions;
-  const long parts = free > 1 && r.batch >= 2 * free ? free : 1;
-  const long tasks = r.directions * parts;
+  const isize free = ctx.threads / r.directions;
+  const isize parts = free > 1 && r.batch >= 2 * free ? free : 1;
+  const isize tasks = r.directions * parts;
   if (ctx.threads > 1 && tasks > 1) {
-    ctx.parallel(tasks, [&](long begin, long end, int) {
-      for (long t = begin; t < end; ++t) {
-        const long i = t % parts;
+    ctx.parallel(tasks, [&](isize begin, isize end, int) {
+      for (isize t = begin; t < end; ++t) {
+        const isize i = t % parts;
         walk(ctx, r, t / parts, r.batch * i / parts, r.batch * (i + 1) / parts, false, cell);
       }
     });
     return true;
   }
-  for (long d = 0; d < r.directions; ++d) walk(ctx, r, d, 0, r.batch, ctx.threads > 1, cell);
+  for (isize d = 0; d < r.directions; ++d) walk(ctx, r, d, 0, r.batch, ctx.threads > 1, cell);
   return true;
 }
 

@@ -11,13 +11,13 @@ namespace infuse {
  * by which it is cut into rows: a divisor of inner, or of outer where inner is 1.
  */
 struct ReduceSizes {
-  long outer, reduce, inner, cols;
+  isize outer, reduce, inner, cols;
 };
 
 namespace reduce_detail {
 
-constexpr long BLOCK = 128;  // steps before a partial result joins the total, for accuracy
-constexpr long GRAIN = 16384;
+constexpr isize BLOCK = 128;  // steps before a partial result joins the total, for accuracy
+constexpr isize GRAIN = 16384;
 
 // ---------------------------------------------------------------- along rows
 
@@ -28,12 +28,12 @@ INFUSE_INLINE vf step(vf sum, vf x, L lanes) {
 
 /** All columns of one row, in four chains of vectors. */
 template <class Op, class In>
-INFUSE_INLINE vf whole_row(long row, long cols, const In& in) {
+INFUSE_INLINE vf whole_row(isize row, isize cols, const In& in) {
   const vf start = splat(Op::template start<float>());
   vf total = start;
-  long c = 0;
+  isize c = 0;
   while (c + 4 * LANES <= cols) {
-    long last = c + BLOCK * 4 * LANES < cols ? c + BLOCK * 4 * LANES : cols;
+    isize last = c + BLOCK * 4 * LANES < cols ? c + BLOCK * 4 * LANES : cols;
     vf part[4] = {start, start, start, start};
     for (; c + 4 * LANES <= last; c += 4 * LANES) {
 #pragma GCC unroll 4
@@ -42,7 +42,7 @@ INFUSE_INLINE vf whole_row(long row, long cols, const In& in) {
     total = Op::join(total, Op::join(Op::join(part[0], part[1]), Op::join(part[2], part[3])));
   }
   vf part = start;
-  sweep(c, cols, [&](long at, auto lanes) __attribute__((always_inline)) {
+  sweep(c, cols, [&](isize at, auto lanes) __attribute__((always_inline)) {
     part = step<Op>(part, in(row, at, lanes), lanes);
   });
   return Op::join(total, part);
@@ -59,9 +59,9 @@ inline void each_row(Context& context, const ReduceSizes& shape, const Value& va
                      const Sink& sink) {
   context.parallel(
       shape.outer,
-      [&](long begin, long end, int) {
-        for (long at = begin; at < end;) {
-          long row = at / shape.cols, col = at % shape.cols, most = shape.cols - col;
+      [&](isize begin, isize end, int) {
+        for (isize at = begin; at < end;) {
+          isize row = at / shape.cols, col = at % shape.cols, most = shape.cols - col;
           int count = int(most < LANES ? most : LANES);
           if (end - at < count) count = int(end - at);
           vf results = {};
@@ -80,12 +80,12 @@ inline void each_row(Context& context, const ReduceSizes& shape, const Value& va
 
 /** N vectors of columns from row `first` on. */
 template <class Op, int N, class In, class L>
-INFUSE_INLINE void whole_columns(long first, long rows, long c, L lanes, const In& in,
+INFUSE_INLINE void whole_columns(isize first, isize rows, isize c, L lanes, const In& in,
                                  vf (&total)[N]) {
   const vf start = splat(Op::template start<float>());
   for (int i = 0; i < N; ++i) total[i] = start;
-  for (long r = 0; r < rows;) {
-    long last = r + BLOCK < rows ? r + BLOCK : rows;
+  for (isize r = 0; r < rows;) {
+    isize last = r + BLOCK < rows ? r + BLOCK : rows;
     vf part[N];
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) part[i] = start;
@@ -101,17 +101,17 @@ INFUSE_INLINE void whole_columns(long first, long rows, long c, L lanes, const I
 /** Calls body(outer, begin, end) for blocks of columns that end with a row of the output. */
 template <class Body>
 inline void each_columns(Context& context, const ReduceSizes& shape, const Body& body) {
-  long block = 4 * LANES, blocks = (shape.cols + block - 1) / block;
-  long lines = shape.outer * (shape.inner / shape.cols);
+  isize block = 4 * LANES, blocks = (shape.cols + block - 1) / block;
+  isize lines = shape.outer * (shape.inner / shape.cols);
   if (lines * blocks < 2 * context.threads) {
     block = LANES;
     blocks = (shape.cols + block - 1) / block;
   }
   context.parallel(
       lines * blocks,
-      [&](long first, long last, int) {
-        for (long unit = first; unit < last; ++unit) {
-          long col = unit % blocks * block;
+      [&](isize first, isize last, int) {
+        for (isize unit = first; unit < last; ++unit) {
+          isize col = unit % blocks * block;
           body(unit / blocks, col, col + block < shape.cols ? col + block : shape.cols);
         }
       },
@@ -125,9 +125,9 @@ inline void each_short_row(Context& context, const ReduceSizes& shape, const flo
   using short_rows::BLOCK;
   short_rows::each_block(
       context, shape.outer, shape.reduce, x, GRAIN,
-      [&](const float* columns, long first, long count) {
+      [&](const float* columns, isize first, isize count) {
         float results[BLOCK];
-        sweep(0, count, [&](long at, auto lanes) __attribute__((always_inline)) {
+        sweep(0, count, [&](isize at, auto lanes) __attribute__((always_inline)) {
           store(results + at, value(Rows{columns + at, BLOCK}, lanes), lanes);
         });
         short_rows::hand_on(results, first, count, shape.cols, sink);
@@ -142,9 +142,9 @@ inline bool has_narrow_columns(const ReduceSizes& shape) {
 
 /** The same results in all lanes of a column, of a vector that holds LANES / inner rows. */
 template <class Op>
-INFUSE_INLINE vf across_rows(vf x, long inner) {
+INFUSE_INLINE vf across_rows(vf x, isize inner) {
   alignas(64) float lanes[2 * LANES];
-  for (long step = LANES / 2; step >= inner; step /= 2) {
+  for (isize step = LANES / 2; step >= inner; step /= 2) {
     store(lanes, x, Full{});
     store(lanes + LANES, x, Full{});
     x = Op::join(x, load(lanes + step, Full{}));
@@ -171,16 +171,16 @@ inline void reduce_in(Context& context, const ReduceSizes& shape, const In& in, 
   if (shape.inner == 1) {
     each_row(
         context, shape,
-        [&](long row) {
+        [&](isize row) {
           float sum = across<Op>(whole_row<Op>(row, shape.reduce, in));
           return Op::end(splat(sum), shape.reduce)[0];
         },
         sink);
     return;
   }
-  long lines = shape.inner / shape.cols;
-  each_columns(context, shape, [&](long line, long begin, long end) {
-    long first = line / lines * shape.reduce, shift = line % lines * shape.cols, c = begin;
+  isize lines = shape.inner / shape.cols;
+  each_columns(context, shape, [&](isize line, isize begin, isize end) {
+    isize first = line / lines * shape.reduce, shift = line % lines * shape.cols, c = begin;
     vf total[4];
     if (end - c == 4 * LANES) {
       whole_columns<Op, 4>(first, shape.reduce, shift + c, Full{}, in, total);
@@ -188,7 +188,7 @@ inline void reduce_in(Context& context, const ReduceSizes& shape, const In& in, 
         sink(Op::end(total[i], shape.reduce), line, c + i * LANES, Full{});
       return;
     }
-    sweep(c, end, [&](long at, auto lanes) {
+    sweep(c, end, [&](isize at, auto lanes) {
       vf one[1];
       whole_columns<Op, 1>(first, shape.reduce, shift + at, lanes, in, one);
       sink(Op::end(one[0], shape.reduce), line, at, lanes);
@@ -204,10 +204,10 @@ inline void reduce(Context& context, const ReduceSizes& shape, const float* x, c
     const Rows in = {x, shape.reduce * shape.inner};
     context.parallel(
         shape.outer,
-        [&](long begin, long end, int) {
-          for (long at = begin; at < end; ++at) {
+        [&](isize begin, isize end, int) {
+          for (isize at = begin; at < end; ++at) {
             const vf all = whole_row<Op>(at, shape.reduce * shape.inner, in);
-            sink(Op::end(across_rows<Op>(all, shape.inner), shape.reduce), at, 0L,
+            sink(Op::end(across_rows<Op>(all, shape.inner), shape.reduce), at, isize(0),
                  Tail{int(shape.inner)});
           }
         },
@@ -233,11 +233,11 @@ INFUSE_INLINE vf finite(vf x) { return select(abs(x) < __builtin_inff(), x, vf{}
 
 /** log Σ exp(x) of a vector of columns from row `first` on. */
 template <class L, class In>
-INFUSE_INLINE vf log_sum_exp_of_columns(long first, long rows, long c, L lanes, const In& in) {
+INFUSE_INLINE vf log_sum_exp_of_columns(isize first, isize rows, isize c, L lanes, const In& in) {
   vf top[1], sum[1];
   whole_columns<Max, 1>(first, rows, c, lanes, in, top);
   top[0] = finite(top[0]);
-  auto shifted = [&](long row, long col, auto tag)
+  auto shifted = [&](isize row, isize col, auto tag)
                      __attribute__((always_inline)) { return exp(in(row, col, tag) - top[0]); };
   whole_columns<Sum, 1>(first, rows, c, lanes, shifted, sum);
   return log(sum[0]) + top[0];
@@ -264,9 +264,9 @@ inline void log_sum_exp(Context& context, const ReduceSizes& shape, const float*
   if (shape.inner == 1) {
     each_row(
         context, shape,
-        [&](long row) {
+        [&](isize row) {
           vf top = finite(splat(across<Max>(whole_row<Max>(row, shape.reduce, in))));
-          auto shifted = [&](long r, long c, auto lanes)
+          auto shifted = [&](isize r, isize c, auto lanes)
                              __attribute__((always_inline)) { return exp(in(r, c, lanes) - top); };
           vf sum = splat(across<Sum>(whole_row<Sum>(row, shape.reduce, shifted)));
           return (log(sum) + top)[0];
@@ -274,10 +274,10 @@ inline void log_sum_exp(Context& context, const ReduceSizes& shape, const float*
         sink);
     return;
   }
-  long lines = shape.inner / shape.cols;
-  each_columns(context, shape, [&](long line, long begin, long end) {
-    long first = line / lines * shape.reduce, shift = line % lines * shape.cols;
-    sweep(begin, end, [&](long at, auto lanes) {
+  isize lines = shape.inner / shape.cols;
+  each_columns(context, shape, [&](isize line, isize begin, isize end) {
+    isize first = line / lines * shape.reduce, shift = line % lines * shape.cols;
+    sweep(begin, end, [&](isize at, auto lanes) {
       sink(log_sum_exp_of_columns(first, shape.reduce, shift + at, lanes, in), line, at, lanes);
     });
   });
@@ -287,20 +287,20 @@ inline void log_sum_exp(Context& context, const ReduceSizes& shape, const float*
 template <class Op, class T>
 inline void reduce_scalar(Context& context, const ReduceSizes& shape, const T* x, T* y) {
   typedef typename reduce_detail::Wide<T>::type Count;
-  constexpr long WIDTH = 64;
-  long blocks = (shape.inner + WIDTH - 1) / WIDTH;
+  constexpr isize WIDTH = 64;
+  isize blocks = (shape.inner + WIDTH - 1) / WIDTH;
   context.parallel(
       shape.outer * blocks,
-      [&](long first, long last, int) {
-        for (long unit = first; unit < last; ++unit) {
-          long outer = unit / blocks, begin = unit % blocks * WIDTH;
-          long count = shape.inner - begin < WIDTH ? shape.inner - begin : WIDTH;
+      [&](isize first, isize last, int) {
+        for (isize unit = first; unit < last; ++unit) {
+          isize outer = unit / blocks, begin = unit % blocks * WIDTH;
+          isize count = shape.inner - begin < WIDTH ? shape.inner - begin : WIDTH;
           Count sum[WIDTH];
-          for (long i = 0; i < count; ++i) sum[i] = Count(Op::template start<T>());
+          for (isize i = 0; i < count; ++i) sum[i] = Count(Op::template start<T>());
           const T* row = x + outer * shape.reduce * shape.inner + begin;
-          for (long r = 0; r < shape.reduce; ++r, row += shape.inner)
-            for (long i = 0; i < count; ++i) sum[i] = Op::step(sum[i], Count(row[i]));
-          for (long i = 0; i < count; ++i)
+          for (isize r = 0; r < shape.reduce; ++r, row += shape.inner)
+            for (isize i = 0; i < count; ++i) sum[i] = Op::step(sum[i], Count(row[i]));
+          for (isize i = 0; i < count; ++i)
             y[outer * shape.inner + begin + i] = T(Op::end(sum[i], shape.reduce));
         }
       },
@@ -311,13 +311,13 @@ inline void reduce_scalar(Context& context, const ReduceSizes& shape, const T* x
 inline void log_sum_exp(Context& context, const ReduceSizes& shape, const double* x, double* y) {
   context.parallel(
       shape.outer * shape.inner,
-      [&](long first, long last, int) {
-        for (long at = first; at < last; ++at) {
+      [&](isize first, isize last, int) {
+        for (isize at = first; at < last; ++at) {
           const double* line = x + at / shape.inner * shape.reduce * shape.inner + at % shape.inner;
           double top = -__builtin_inf(), sum = 0;
-          for (long r = 0; r < shape.reduce; ++r) top = max(top, line[r * shape.inner]);
+          for (isize r = 0; r < shape.reduce; ++r) top = max(top, line[r * shape.inner]);
           const double shift = abs(top) < __builtin_inf() ? top : 0;
-          for (long r = 0; r < shape.reduce; ++r) sum += exp(line[r * shape.inner] - shift);
+          for (isize r = 0; r < shape.reduce; ++r) sum += exp(line[r * shape.inner] - shift);
           y[at] = log(sum) + shift;
         }
       },

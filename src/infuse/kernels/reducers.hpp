@@ -73,15 +73,15 @@ struct Sum {
     return plus(a, b);
   }
   template <class V>
-  static INFUSE_INLINE V end(V sum, long) {
+  static INFUSE_INLINE V end(V sum, isize) {
     return sum;
   }
 };
 
 struct Mean : Sum {
-  static INFUSE_INLINE vf end(vf sum, long count) { return sum / float(count); }
+  static INFUSE_INLINE vf end(vf sum, isize count) { return sum / float(count); }
   template <class T>
-  static INFUSE_INLINE T end(T sum, long count) {
+  static INFUSE_INLINE T end(T sum, isize count) {
     if constexpr (!reduce_detail::is_float<T>) {
       if (count == 0) return T(0);
     }
@@ -103,7 +103,7 @@ struct Product {
     return times(a, b);
   }
   template <class V>
-  static INFUSE_INLINE V end(V product, long) {
+  static INFUSE_INLINE V end(V product, isize) {
     return product;
   }
 };
@@ -122,7 +122,7 @@ struct Max {
     return max(a, b);
   }
   template <class V>
-  static INFUSE_INLINE V end(V most, long) {
+  static INFUSE_INLINE V end(V most, isize) {
     return most;
   }
 };
@@ -141,7 +141,7 @@ struct Min {
     return min(a, b);
   }
   template <class V>
-  static INFUSE_INLINE V end(V least, long) {
+  static INFUSE_INLINE V end(V least, isize) {
     return least;
   }
 };
@@ -161,17 +161,17 @@ struct L1 : Sum {
 };
 
 struct L2 : SumSquare {
-  static INFUSE_INLINE vf end(vf sum, long) { return sqrt(sum); }
+  static INFUSE_INLINE vf end(vf sum, isize) { return sqrt(sum); }
   template <class T>
-  static INFUSE_INLINE T end(T sum, long) {
+  static INFUSE_INLINE T end(T sum, isize) {
     return T(sqrt(double(sum)));
   }
 };
 
 struct LogSum : Sum {
-  static INFUSE_INLINE vf end(vf sum, long) { return log(sum); }
+  static INFUSE_INLINE vf end(vf sum, isize) { return log(sum); }
   template <class T>
-  static INFUSE_INLINE T end(T sum, long) {
+  static INFUSE_INLINE T end(T sum, isize) {
     return T(log(double(sum)));
   }
 };

@@ -6,25 +6,25 @@
 namespace infuse {
 
 struct RegionShape {
-  long n, h, w, c, regions, rows, columns;
+  isize n, h, w, c, regions, rows, columns;
 };
 
 namespace region_detail {
 
-constexpr long BLOCK = 64;
+constexpr isize BLOCK = 64;
 
 /** One point along an axis: its two pixels and what they weigh; nothing outside of the image. */
 template <class T>
 struct Between {
-  long low, high;
+  isize low, high;
   T near, far;
   bool inside;
 
-  Between(T place, long size) : low(0), high(0), near(0), far(0), inside(false) {
+  Between(T place, isize size) : low(0), high(0), near(0), far(0), inside(false) {
     if (!(place >= T(-1) && place <= T(size))) return;
     inside = true;
     place = place < 0 ? T(0) : place > T(size - 1) ? T(size - 1) : place;
-    low = long(place);
+    low = isize(place);
     high = low + 1 < size ? low + 1 : low;
     far = place - T(low), near = 1 - far;
   }
@@ -34,30 +34,30 @@ struct Between {
 template <class T>
 struct Side {
   T first, width;
-  long points;
+  isize points;
 
-  Side(T start, T end, T scale, long bins, long ratio, bool half_pixel) {
+  Side(T start, T end, T scale, isize bins, isize ratio, bool half_pixel) {
     const T shift = half_pixel ? T(0.5) : T(0);
     first = start * scale - shift;
     T size = end * scale - shift - first;
     if (!half_pixel && !(size > 1)) size = 1;
     width = size / T(bins);
-    const T most = T(1L << 31);  // so that the points of a bin can be counted
+    const T most = T(INT64_C(1) << (sizeof(isize) == 8 ? 31 : 30));  // so that the points of a bin can be counted
     const T whole = infuse::ceil(width);
-    points = ratio > 0 ? ratio : !(whole > 0) ? 0 : whole > most ? long(most) : long(whole);
+    points = ratio > 0 ? ratio : !(whole > 0) ? 0 : whole > most ? isize(most) : isize(whole);
   }
   /** The points of a bin from which on they may lie inside of `size` pixels, and before which. */
-  void inside(long bin, long size, long* begin, long* end) const {
+  void inside(isize bin, isize size, isize* begin, isize* end) const {
     *begin = 0, *end = points;
     const double step = double(width) / double(points > 0 ? points : 1);
     if (!(step > 0)) return;
     const double start = double(first) + double(bin) * double(width);
     *begin = limited((-1 - start) / step - 3), *end = limited((double(size) - start) / step + 3);
   }
-  long limited(double place) const {
-    return !(place > 0) ? 0 : place < double(points) ? long(place) : points;
+  isize limited(double place) const {
+    return !(place > 0) ? 0 : place < double(points) ? isize(place) : points;
   }
-  T at(long bin, long point) const {
+  T at(isize bin, isize point) const {
     return first + (T(bin) * width + (T(point) + T(0.5)) * width / T(points));
   }
 };
@@ -68,16 +68,16 @@ struct Side {
  */
 template <bool Largest, class T>
 INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down,
-                       const Side<T>& across, long row, long column, long c, long wide, T* sum) {
-  long top, bottom, left, right;
+                       const Side<T>& across, isize row, isize column, isize c, isize wide, T* sum) {
+  isize top, bottom, left, right;
   down.inside(row, s.h, &top, &bottom);
   across.inside(column, s.w, &left, &right);
   bool outside = down.points * across.points > (bottom - top) * (right - left), any = false;
-  for (long iy = top; iy < bottom; ++iy) {
+  for (isize iy = top; iy < bottom; ++iy) {
     const Between<T> y(down.at(row, iy), s.h);
     const T* upper = image + y.low * s.w * s.c + c;
     const T* lower = image + y.high * s.w * s.c + c;
-    for (long ix = left; ix < right; ++ix) {
+    for (isize ix = left; ix < right; ++ix) {
       const Between<T> x(across.at(column, ix), s.w);
       if (!x.inside || !y.inside) {
         outside = true;
@@ -87,17 +87,17 @@ INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down
       const T *p = upper + x.low * s.c, *q = upper + x.high * s.c;
       const T *u = lower + x.low * s.c, *v = lower + x.high * s.c;
       if constexpr (Largest) {
-        for (long j = 0; j < wide; ++j) {
+        for (isize j = 0; j < wide; ++j) {
           const T value = max(max(a * p[j], b * q[j]), max(d * u[j], e * v[j]));
           sum[j] = any ? max(sum[j], value) : value;
         }
         any = true;
       } else {
-        for (long j = 0; j < wide; ++j) sum[j] += a * p[j] + b * q[j] + d * u[j] + e * v[j];
+        for (isize j = 0; j < wide; ++j) sum[j] += a * p[j] + b * q[j] + d * u[j] + e * v[j];
       }
     }
   }
-  for (long j = 0; outside && j < wide; ++j) {
+  for (isize j = 0; outside && j < wide; ++j) {
     const T nothing = T(0) * image[c + j];
     sum[j] = !Largest ? sum[j] + nothing : any ? max(sum[j], nothing) : nothing;
   }
@@ -110,31 +110,31 @@ INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down
  * image lies outside.
  */
 template <bool Largest, class T>
-inline bool roi_align(Context& context, const RegionShape& s, T scale, long ratio, bool half_pixel,
+inline bool roi_align(Context& context, const RegionShape& s, T scale, isize ratio, bool half_pixel,
                       const T* x, const T* rois, const int64_t* images, T* y) {
   using namespace region_detail;
-  for (long i = 0; i < s.regions; ++i)
+  for (isize i = 0; i < s.regions; ++i)
     if (images[i] < 0 || images[i] >= s.n) return false;
   if (s.h * s.w * s.c == 0) return true;
-  context.parallel(s.regions * s.rows, [&](long begin, long end, int) {
-    for (long unit = begin; unit < end; ++unit) {
-      const long region = unit / s.rows, row = unit % s.rows;
+  context.parallel(s.regions * s.rows, [&](isize begin, isize end, int) {
+    for (isize unit = begin; unit < end; ++unit) {
+      const isize region = unit / s.rows, row = unit % s.rows;
       const T* box = rois + region * 4;
       const T* image = x + images[region] * s.h * s.w * s.c;
       const Side<T> across(box[0], box[2], scale, s.columns, ratio, half_pixel);
       const Side<T> down(box[1], box[3], scale, s.rows, ratio, half_pixel);
-      const long points = down.points * across.points;
+      const isize points = down.points * across.points;
       const T count = T(points > 1 ? points : 1);
-      for (long column = 0; column < s.columns; ++column)
-        for (long c = 0; c < s.c; c += BLOCK) {
-          const long wide = s.c - c < BLOCK ? s.c - c : BLOCK;
+      for (isize column = 0; column < s.columns; ++column)
+        for (isize c = 0; c < s.c; c += BLOCK) {
+          const isize wide = s.c - c < BLOCK ? s.c - c : BLOCK;
           T sum[BLOCK] = {};
           if (wide == BLOCK)
             bin<Largest>(s, image, down, across, row, column, c, BLOCK, sum);
           else
             bin<Largest>(s, image, down, across, row, column, c, wide, sum);
           T* to = y + (unit * s.columns + column) * s.c + c;
-          for (long j = 0; j < wide; ++j) to[j] = Largest ? sum[j] : sum[j] / count;
+          for (isize j = 0; j < wide; ++j) to[j] = Largest ? sum[j] : sum[j] / count;
         }
     }
   });
@@ -145,22 +145,22 @@ namespace region_detail {
 
 /** A coordinate as a whole pixel, halves away from zero. */
 template <class T>
-inline long whole(T x) {
+inline isize whole(T x) {
   const double far = 1e15, wide = double(x), size = infuse::floor((wide < 0 ? -wide : wide) + 0.5);
-  const long found = size < far ? long(size) : long(far);
+  const isize found = size < far ? isize(size) : isize(far);
   return x < 0 ? -found : found;
 }
 
 /** The pixels of a bin, [first, last). */
 struct Pixels {
-  long first, last;
+  isize first, last;
 
-  Pixels(long start, long end, long bin, long bins, long size) {
-    const long extent = end - start + 1 > 1 ? end - start + 1 : 1;
+  Pixels(isize start, isize end, isize bin, isize bins, isize size) {
+    const isize extent = end - start + 1 > 1 ? end - start + 1 : 1;
     first = clamp(start + bin * extent / bins, size);
     last = clamp(start + ((bin + 1) * extent + bins - 1) / bins, size);
   }
-  static long clamp(long at, long size) { return at < 0 ? 0 : at > size ? size : at; }
+  static isize clamp(isize at, isize size) { return at < 0 ? 0 : at > size ? size : at; }
 };
 
 }  // namespace region_detail
@@ -170,22 +170,22 @@ template <class T>
 inline bool max_roi_pool(Context& context, const RegionShape& s, T scale, const T* x, const T* rois,
                          T* y) {
   using namespace region_detail;
-  for (long i = 0; i < s.regions; ++i)
+  for (isize i = 0; i < s.regions; ++i)
     if (!(rois[i * 5] > T(-1) && rois[i * 5] < T(s.n))) return false;
-  context.parallel(s.regions * s.rows, [&](long begin, long end, int) {
-    for (long unit = begin; unit < end; ++unit) {
+  context.parallel(s.regions * s.rows, [&](isize begin, isize end, int) {
+    for (isize unit = begin; unit < end; ++unit) {
       const T* box = rois + unit / s.rows * 5;
-      const T* image = x + long(box[0]) * s.h * s.w * s.c;
+      const T* image = x + isize(box[0]) * s.h * s.w * s.c;
       const Pixels down(whole(box[2] * scale), whole(box[4] * scale), unit % s.rows, s.rows, s.h);
-      for (long column = 0; column < s.columns; ++column) {
+      for (isize column = 0; column < s.columns; ++column) {
         const Pixels across(whole(box[1] * scale), whole(box[3] * scale), column, s.columns, s.w);
         T* to = y + (unit * s.columns + column) * s.c;
         bool any = false;
-        for (long j = 0; j < s.c; ++j) to[j] = 0;
-        for (long iy = down.first; iy < down.last; ++iy)
-          for (long ix = across.first; ix < across.last; ++ix, any = true) {
+        for (isize j = 0; j < s.c; ++j) to[j] = 0;
+        for (isize iy = down.first; iy < down.last; ++iy)
+          for (isize ix = across.first; ix < across.last; ++ix, any = true) {
             const T* from = image + (iy * s.w + ix) * s.c;
-            for (long j = 0; j < s.c; ++j) to[j] = any ? max(to[j], from[j]) : from[j];
+            for (isize j = 0; j < s.c; ++j) to[j] = any ? max(to[j], from[j]) : from[j];
           }
       }
     }

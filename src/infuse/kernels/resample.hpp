@@ -10,7 +10,7 @@ namespace resize_detail {
 /** The taps of all outputs of one side, tap by tap: at[k · out + i]. */
 template <class W>
 struct Lines {
-  long most, out;
+  isize most, out;
   int32_t* at;
   W* weight;
   bool* outside;
@@ -19,82 +19,82 @@ struct Lines {
 
 /** The bytes of lines; makes them from a table, where there is memory. */
 template <class W>
-inline long make_lines(const Table<W>& table, long out, char* memory, Lines<W>* lines) {
-  const long taps = out * table.most;
+inline isize make_lines(const Table<W>& table, isize out, char* memory, Lines<W>* lines) {
+  const isize taps = out * table.most;
   lines->most = table.most, lines->out = out, lines->any_outside = false;
   lines->weight = reinterpret_cast<W*>(memory);
   lines->at = reinterpret_cast<int32_t*>(lines->weight + taps);
   lines->outside = reinterpret_cast<bool*>(lines->at + taps);
-  for (long i = 0; memory && i < out; ++i) {
+  for (isize i = 0; memory && i < out; ++i) {
     lines->outside[i] = table.count[i] == 0;
     lines->any_outside = lines->any_outside || lines->outside[i];
-    for (long k = 0; k < table.most; ++k) {
+    for (isize k = 0; k < table.most; ++k) {
       lines->at[k * out + i] = int32_t(table.at[i * table.most + k]);
       lines->weight[k * out + i] = table.weight[i * table.most + k];
     }
   }
-  return round_up(taps * long(sizeof(W) + 4) + out, CACHE_LINE);
+  return round_up(taps * isize(sizeof(W) + 4) + out, CACHE_LINE);
 }
 
 /** Resamples one line. */
 template <class W, class From, class To>
 INFUSE_NOINLINE void across(const Lines<W>& lines, W fill, const From* __restrict x,
                             To* __restrict y) {
-  const long out = lines.out;
+  const isize out = lines.out;
   const int32_t *a = lines.at, *b = a + out, *c = b + out, *d = c + out;
   const W *p = lines.weight, *q = p + out, *r = q + out, *s = r + out;
   if (lines.most == 2) {
-    for (long i = 0; i < out; ++i) y[i] = saturated<To>(W(x[a[i]]) * p[i] + W(x[b[i]]) * q[i]);
+    for (isize i = 0; i < out; ++i) y[i] = saturated<To>(W(x[a[i]]) * p[i] + W(x[b[i]]) * q[i]);
   } else if (lines.most == 4) {
-    for (long i = 0; i < out; ++i)
+    for (isize i = 0; i < out; ++i)
       y[i] = saturated<To>((W(x[a[i]]) * p[i] + W(x[b[i]]) * q[i]) +
                            (W(x[c[i]]) * r[i] + W(x[d[i]]) * s[i]));
   } else {
-    constexpr long BLOCK = 128;
-    for (long first = 0; first < out; first += BLOCK) {
-      const long wide = out - first < BLOCK ? out - first : BLOCK;
+    constexpr isize BLOCK = 128;
+    for (isize first = 0; first < out; first += BLOCK) {
+      const isize wide = out - first < BLOCK ? out - first : BLOCK;
       W sum[BLOCK] = {};
-      for (long k = 0; k < lines.most; ++k) {
+      for (isize k = 0; k < lines.most; ++k) {
         const int32_t* at = lines.at + k * out + first;
         const W* weight = lines.weight + k * out + first;
-        for (long i = 0; i < wide; ++i) sum[i] += W(x[at[i]]) * weight[i];
+        for (isize i = 0; i < wide; ++i) sum[i] += W(x[at[i]]) * weight[i];
       }
-      for (long i = 0; i < wide; ++i) y[first + i] = saturated<To>(sum[i]);
+      for (isize i = 0; i < wide; ++i) y[first + i] = saturated<To>(sum[i]);
     }
   }
   if (lines.any_outside)
-    for (long i = 0; i < out; ++i)
+    for (isize i = 0; i < out; ++i)
       if (lines.outside[i]) y[i] = saturated<To>(fill);
 }
 
 /** Combines rows that lie `step` elements apart: y[j] for first <= j < last. */
 template <class W, class From, class To>
-INFUSE_NOINLINE void combine(const Taps<W>& taps, const From* x, long step, long first, long last,
+INFUSE_NOINLINE void combine(const Taps<W>& taps, const From* x, isize step, isize first, isize last,
                              To* __restrict y) {
   if (taps.count == 2) {
     const From *a = x + taps.at[0] * step, *b = x + taps.at[1] * step;
     const W p = taps.weight[0], q = taps.weight[1];
-    for (long j = first; j < last; ++j) y[j] = saturated<To>(W(a[j]) * p + W(b[j]) * q);
+    for (isize j = first; j < last; ++j) y[j] = saturated<To>(W(a[j]) * p + W(b[j]) * q);
     return;
   }
   if (taps.count == 4) {
     const From *a = x + taps.at[0] * step, *b = x + taps.at[1] * step;
     const From *c = x + taps.at[2] * step, *d = x + taps.at[3] * step;
     const W p = taps.weight[0], q = taps.weight[1], r = taps.weight[2], s = taps.weight[3];
-    for (long j = first; j < last; ++j)
+    for (isize j = first; j < last; ++j)
       y[j] = saturated<To>((W(a[j]) * p + W(b[j]) * q) + (W(c[j]) * r + W(d[j]) * s));
     return;
   }
-  constexpr long BLOCK = 256;
-  for (long at = first; at < last; at += BLOCK) {
-    const long wide = last - at < BLOCK ? last - at : BLOCK;
+  constexpr isize BLOCK = 256;
+  for (isize at = first; at < last; at += BLOCK) {
+    const isize wide = last - at < BLOCK ? last - at : BLOCK;
     W sum[BLOCK] = {};
-    for (long k = 0; k < taps.count; ++k) {
+    for (isize k = 0; k < taps.count; ++k) {
       const From* row = x + taps.at[k] * step + at;
       const W weight = taps.weight[k];
-      for (long j = 0; j < wide; ++j) sum[j] += W(row[j]) * weight;
+      for (isize j = 0; j < wide; ++j) sum[j] += W(row[j]) * weight;
     }
-    for (long j = 0; j < wide; ++j) y[at + j] = saturated<To>(sum[j]);
+    for (isize j = 0; j < wide; ++j) y[at + j] = saturated<To>(sum[j]);
   }
 }
 
@@ -107,11 +107,11 @@ inline bool stays(const ResizeSide& side) {
 
 /** Bytes of scratch per worker; the axis is shape.w. */
 template <class W>
-inline long resample_scratch(const ResizeShape& shape) {
+inline isize resample_scratch(const ResizeShape& shape) {
   using namespace resize_detail;
   Table<W> table;
   Lines<W> lines;
-  const long bytes = make_table<W>(shape, shape.w, nullptr, &table);
+  const isize bytes = make_table<W>(shape, shape.w, nullptr, &table);
   return bytes + make_lines(table, shape.w.out, nullptr, &lines);
 }
 
@@ -120,30 +120,30 @@ inline long resample_scratch(const ResizeShape& shape) {
  * in W. Needs resample_scratch<W>(shape).
  */
 template <class W, class From, class To>
-inline void resample(Context& context, const ResizeShape& shape, long outer, long inner,
+inline void resample(Context& context, const ResizeShape& shape, isize outer, isize inner,
                      const From* x, To* y) {
   using namespace resize_detail;
   const ResizeSide& side = shape.w;
-  const long size = side.size, out = side.out;
+  const isize size = side.size, out = side.out;
   if (outer * out * inner == 0) return;
   if (stays(side)) {
     context.parallel(
         outer * out * inner,
-        [&](long begin, long end, int) {
-          for (long i = begin; i < end; ++i) y[i] = saturated<To>(W(x[i]));
+        [&](isize begin, isize end, int) {
+          for (isize i = begin; i < end; ++i) y[i] = saturated<To>(W(x[i]));
         },
         16384);
     return;
   }
   Table<W> table;
   Lines<W> lines;
-  const long used = make_table(shape, side, context.scratch(0), &table);
+  const isize used = make_table(shape, side, context.scratch(0), &table);
   make_lines(table, out, context.scratch(0) + used, &lines);
   if (inner == 1) {
     context.parallel(
         outer,
-        [&](long begin, long end, int) {
-          for (long i = begin; i < end; ++i)
+        [&](isize begin, isize end, int) {
+          for (isize i = begin; i < end; ++i)
             across(lines, W(shape.outside), x + i * size, y + i * out);
         },
         1 + 16384 / (out * table.most));
@@ -151,14 +151,14 @@ inline void resample(Context& context, const ResizeShape& shape, long outer, lon
   }
   context.parallel(
       outer * out,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) {
+      [&](isize begin, isize end, int) {
+        for (isize i = begin; i < end; ++i) {
           const Taps<W> taps = table[i % out];
           To* to = y + i * inner;
           if (taps.count)
-            combine(taps, x + i / out * size * inner, inner, 0L, inner, to);
+            combine(taps, x + i / out * size * inner, inner, isize(0), inner, to);
           else
-            for (long j = 0; j < inner; ++j) to[j] = saturated<To>(W(shape.outside));
+            for (isize j = 0; j < inner; ++j) to[j] = saturated<To>(W(shape.outside));
         }
       },
       1 + 16384 / (inner * table.most));
@@ -166,26 +166,26 @@ inline void resample(Context& context, const ResizeShape& shape, long outer, lon
 
 /** The same for nearest, which only moves elements; `outside` lies outside. */
 template <class T>
-inline void pick(Context& context, const ResizeShape& shape, long outer, long inner, const T* x,
+inline void pick(Context& context, const ResizeShape& shape, isize outer, isize inner, const T* x,
                  T* y, T outside) {
   using namespace resize_detail;
   const ResizeSide& side = shape.w;
-  const long size = side.size, out = side.out;
+  const isize size = side.size, out = side.out;
   if (outer * out * inner == 0) return;
   Table<float> table;
   make_table(shape, side, context.scratch(0), &table);
   const bool whole = stays(side);
   context.parallel(
       outer * out,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) {
+      [&](isize begin, isize end, int) {
+        for (isize i = begin; i < end; ++i) {
           const Taps<float> taps = table[i % out];
           const T* from = x + (i / out * size + (whole ? i % out : taps.at[0])) * inner;
           T* to = y + i * inner;
           if (!taps.count && !whole)
-            for (long j = 0; j < inner; ++j) to[j] = outside;
-          else if (inner * long(sizeof(T)) < 32)
-            for (long j = 0; j < inner; ++j) to[j] = from[j];
+            for (isize j = 0; j < inner; ++j) to[j] = outside;
+          else if (inner * isize(sizeof(T)) < 32)
+            for (isize j = 0; j < inner; ++j) to[j] = from[j];
           else
             memcpy(to, from, size_t(inner) * sizeof(T));
         }

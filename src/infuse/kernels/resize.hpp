@@ -21,12 +21,12 @@ enum ResizeRounding { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_
 
 /** One side of an image: its sizes, and the part [start, end] of it that is cropped, in 0 .. 1. */
 struct ResizeSide {
-  long size, out;
+  isize size, out;
   double scale, start, end;
 };
 
 struct ResizeShape {
-  long n, c;
+  isize n, c;
   ResizeSide h, w;
   ResizeMode mode;
   ResizeCoordinates coordinates;
@@ -42,22 +42,22 @@ namespace resize_detail {
 /** The inputs that make one output along one side. */
 template <class W>
 struct Taps {
-  long count;  // 0 where the constant for outside is due
-  const long* at;
+  isize count;  // 0 where the constant for outside is due
+  const isize* at;
   const W* weight;
 };
 
 /** The taps of all outputs of one side, `most` places for each. */
 template <class W>
 struct Table {
-  long most;
-  long *count, *at;
+  isize most;
+  isize *count, *at;
   W* weight;
 
-  Taps<W> operator[](long i) const { return {count[i], at + i * most, weight + i * most}; }
+  Taps<W> operator[](isize i) const { return {count[i], at + i * most, weight + i * most}; }
 };
 
-inline double position(const ResizeShape& shape, const ResizeSide& side, long i) {
+inline double position(const ResizeShape& shape, const ResizeSide& side, isize i) {
   double half = (double(i) + 0.5) / side.scale - 0.5;
   switch (shape.coordinates) {
     case HALF_PIXEL:
@@ -107,27 +107,27 @@ inline double shrink(const ResizeShape& shape, const ResizeSide& side) {
 }
 
 /** Inputs before the position of an output that may weigh something, counted from the next one. */
-inline long reach(const ResizeShape& shape, const ResizeSide& side) {
-  return long(ceil((shape.mode == RESIZE_CUBIC ? 2 : 1) / shrink(shape, side)));
+inline isize reach(const ResizeShape& shape, const ResizeSide& side) {
+  return isize(ceil((shape.mode == RESIZE_CUBIC ? 2 : 1) / shrink(shape, side)));
 }
 
-inline long most_taps(const ResizeShape& shape, const ResizeSide& side) {
+inline isize most_taps(const ResizeShape& shape, const ResizeSide& side) {
   return shape.mode == RESIZE_NEAREST ? 1 : 2 * reach(shape, side);
 }
 
 /** Fills the taps of output i. */
 template <class W>
 inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Table<W>& table,
-                      long i) {
+                      isize i) {
   double x = position(shape, side, i), sum = 0;
-  long* at = table.at + i * table.most;
+  isize* at = table.at + i * table.most;
   W* weight = table.weight + i * table.most;
   bool outside = shape.coordinates == CROP_AND_RESIZE && (x < 0 || x > double(side.size - 1));
   table.count[i] = outside ? 0 : table.most;
-  long first = shape.mode == RESIZE_NEAREST ? long(rounded(shape.rounding, x))
-                                            : long(floor(x)) + 1 - reach(shape, side);
-  for (long k = 0; k < table.most; ++k) {
-    long place = first + k;
+  isize first = shape.mode == RESIZE_NEAREST ? isize(rounded(shape.rounding, x))
+                                            : isize(floor(x)) + 1 - reach(shape, side);
+  for (isize k = 0; k < table.most; ++k) {
+    isize place = first + k;
     double w = 1;
     if (shape.mode != RESIZE_NEAREST) {
       w = weight_at(shape, (double(place) - x) * shrink(shape, side));
@@ -138,32 +138,32 @@ inline void fill_taps(const ResizeShape& shape, const ResizeSide& side, const Ta
     sum += w;
   }
   if (!shape.exclude_outside && !shape.antialias) return;
-  for (long k = 0; k < table.most && sum != 0; ++k) weight[k] = W(double(weight[k]) / sum);
+  for (isize k = 0; k < table.most && sum != 0; ++k) weight[k] = W(double(weight[k]) / sum);
 }
 
 /** The bytes of a table; makes it too, where there is memory. */
 template <class W>
-inline long make_table(const ResizeShape& shape, const ResizeSide& side, char* memory,
+inline isize make_table(const ResizeShape& shape, const ResizeSide& side, char* memory,
                        Table<W>* table) {
   table->most = most_taps(shape, side);
-  long taps = side.out * table->most;
-  table->at = reinterpret_cast<long*>(memory);
+  isize taps = side.out * table->most;
+  table->at = reinterpret_cast<isize*>(memory);
   table->count = table->at + taps;
   table->weight = reinterpret_cast<W*>(table->count + side.out);
-  for (long i = 0; memory && i < side.out; ++i) fill_taps(shape, side, *table, i);
-  return round_up((taps + side.out) * long(sizeof(long)) + taps * long(sizeof(W)), CACHE_LINE);
+  for (isize i = 0; memory && i < side.out; ++i) fill_taps(shape, side, *table, i);
+  return round_up((taps + side.out) * isize(sizeof(isize)) + taps * isize(sizeof(W)), CACHE_LINE);
 }
 
-constexpr long FEW = 16;  // taps that are listed once for all channels
+constexpr isize FEW = 16;  // taps that are listed once for all channels
 
 /** A pixel made of few others. */
 struct Listed {
-  long count, offset[FEW];
+  isize count, offset[FEW];
   float weight[FEW];
 
   Listed(const ResizeShape& shape, const Taps<float>& y, const Taps<float>& x) : count(0) {
-    for (long ky = 0; ky < y.count; ++ky)
-      for (long kx = 0; kx < x.count; ++kx, ++count) {
+    for (isize ky = 0; ky < y.count; ++ky)
+      for (isize kx = 0; kx < x.count; ++kx, ++count) {
         offset[count] = (y.at[ky] * shape.w.size + x.at[kx]) * shape.c;
         weight[count] = y.weight[ky] * x.weight[kx];
       }
@@ -173,12 +173,12 @@ struct Listed {
 /** The same for a known number of taps. */
 template <int Count, class Sink>
 INFUSE_INLINE void listed(const ResizeShape& shape, const float* image, const Listed& taps,
-                          long row, const Sink& sink) {
+                          isize row, const Sink& sink) {
   const float* from[Count];
   vf weight[Count];
 #pragma GCC unroll 16
   for (int k = 0; k < Count; ++k) from[k] = image + taps.offset[k], weight[k] = splat(taps.weight[k]);
-  sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(0, shape.c, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vf sum = load(from[0] + c, lanes) * weight[0];
 #pragma GCC unroll 16
     for (int k = 1; k < Count; ++k) sum = fma(load(from[k] + c, lanes), weight[k], sum);
@@ -189,16 +189,16 @@ INFUSE_INLINE void listed(const ResizeShape& shape, const float* image, const Li
 /** One pixel of the output. */
 template <class Sink>
 INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Taps<float>& y,
-                         const Taps<float>& x, long row, const Sink& sink) {
-  const long count = y.count * x.count;
+                         const Taps<float>& x, isize row, const Sink& sink) {
+  const isize count = y.count * x.count;
   if (count == 4) return listed<4>(shape, image, Listed(shape, y, x), row, sink);
   if (count == 16) return listed<16>(shape, image, Listed(shape, y, x), row, sink);
-  sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(0, shape.c, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vf sum = {};
-    for (long ky = 0; ky < y.count; ++ky) {
+    for (isize ky = 0; ky < y.count; ++ky) {
       const float* line = image + y.at[ky] * shape.w.size * shape.c + c;
       vf part = {};
-      for (long kx = 0; kx < x.count; ++kx)
+      for (isize kx = 0; kx < x.count; ++kx)
         part = fma(load(line + x.at[kx] * shape.c, lanes), splat(x.weight[kx]), part);
       sum = fma(part, splat(y.weight[ky]), sum);
     }
@@ -210,9 +210,9 @@ INFUSE_INLINE void pixel(const ResizeShape& shape, const float* image, const Tap
 /** One pixel that copies another, bit for bit. */
 template <class Sink>
 INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Taps<float>& y,
-                          const Taps<float>& x, long row, const Sink& sink) {
+                          const Taps<float>& x, isize row, const Sink& sink) {
   const float* from = image + (y.at[0] * shape.w.size + x.at[0]) * shape.c;
-  sweep(0, shape.c, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(0, shape.c, [&](isize c, auto lanes) __attribute__((always_inline)) {
     sink(load(from + c, lanes), row, c, lanes);
   });
 }
@@ -220,12 +220,12 @@ INFUSE_INLINE void copied(const ResizeShape& shape, const float* image, const Ta
 }  // namespace resize_detail
 
 /** A scale that is not above that of any resizing between these sizes: for scratch memory. */
-constexpr double least_scale(long size, long out) {
+constexpr double least_scale(isize size, isize out) {
   return out > 0 && size > 0 ? (double(out) - 0.5) / double(size) : 1.0;
 }
 
 /** Bytes of scratch per worker. */
-inline long resize_scratch(const ResizeShape& shape) {
+inline isize resize_scratch(const ResizeShape& shape) {
   resize_detail::Table<float> table;
   return resize_detail::make_table(shape, shape.h, nullptr, &table) +
          resize_detail::make_table(shape, shape.w, nullptr, &table);
@@ -236,17 +236,17 @@ template <class Sink>
 inline void resize(Context& context, const ResizeShape& shape, const float* x, const Sink& sink) {
   using namespace resize_detail;
   Table<float> down, across;
-  long used = make_table(shape, shape.h, context.scratch(0), &down);
+  isize used = make_table(shape, shape.h, context.scratch(0), &down);
   make_table(shape, shape.w, context.scratch(0) + used, &across);
-  long work = shape.w.out * shape.c * down.most * across.most;
+  isize work = shape.w.out * shape.c * down.most * across.most;
   context.parallel(
       shape.n * shape.h.out,
-      [&](long begin, long end, int) {
-        for (long line = begin; line < end; ++line) {
+      [&](isize begin, isize end, int) {
+        for (isize line = begin; line < end; ++line) {
           const float* image = x + line / shape.h.out * shape.h.size * shape.w.size * shape.c;
           const Taps<float> y = down[line % shape.h.out];
-          for (long ox = 0; ox < shape.w.out; ++ox) {
-            long row = line * shape.w.out + ox;
+          for (isize ox = 0; ox < shape.w.out; ++ox) {
+            isize row = line * shape.w.out + ox;
             const Taps<float> side = across[ox];
             if (y.count == 1 && side.count == 1)
               copied(shape, image, y, side, row, sink);

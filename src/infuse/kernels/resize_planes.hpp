@@ -46,19 +46,19 @@ INFUSE_INLINE vf elements(const float* x, const int32_t* at) {
  * the inputs base + index, which lie within `windows` vectors from base on (0: anywhere).
  */
 struct Columns {
-  long most, blocks;
+  isize most, blocks;
   int windows;
   bool any_outside;
-  long first, last;  // inputs before `first` and from `last` on are not read, but for windows
+  isize first, last;  // inputs before `first` and from `last` on are not read, but for windows
   int32_t *base, *index, *outside;
   float* weight;
 };
 
 /** Finds base and windows; `room` elements of a line may be read. */
-inline void place_windows(Columns* columns, long room) {
-  const long groups = columns->most * columns->blocks;
+inline void place_windows(Columns* columns, isize room) {
+  const isize groups = columns->most * columns->blocks;
   int32_t widest = 0;
-  for (long g = 0; g < groups; ++g) {
+  for (isize g = 0; g < groups; ++g) {
     const vi at = load(columns->index + g * LANES, Full{});
     const int32_t low = hmin(at), span = hmax(at) - low + 1;
     columns->base[g] = low;
@@ -67,29 +67,29 @@ inline void place_windows(Columns* columns, long room) {
   const int windows = widest <= LANES ? 1 : 2;
   const bool fits = PERMUTES && widest <= 2 * LANES && windows * LANES <= room;
   columns->windows = fits ? windows : 0;
-  for (long g = 0; g < groups; ++g) {
+  for (isize g = 0; g < groups; ++g) {
     const int32_t most = fits ? int32_t(room - windows * LANES) : 0;
     if (columns->base[g] > most) columns->base[g] = most;
-    for (long i = g * LANES; i < (g + 1) * LANES; ++i) columns->index[i] -= columns->base[g];
+    for (isize i = g * LANES; i < (g + 1) * LANES; ++i) columns->index[i] -= columns->base[g];
   }
 }
 
 /** The bytes of columns; makes them from a table, where there is memory. */
-inline long make_columns(const Table<float>& table, long out, long room, char* memory,
+inline isize make_columns(const Table<float>& table, isize out, isize room, char* memory,
                          Columns* columns) {
-  const long blocks = (out + LANES - 1) / LANES, groups = table.most * blocks;
+  const isize blocks = (out + LANES - 1) / LANES, groups = table.most * blocks;
   columns->most = table.most, columns->blocks = blocks, columns->any_outside = false;
   columns->weight = reinterpret_cast<float*>(memory);
   columns->index = reinterpret_cast<int32_t*>(columns->weight + groups * LANES);
   columns->outside = columns->index + groups * LANES;
   columns->base = columns->outside + blocks * LANES;
-  columns->first = 1L << 40, columns->last = 0;
-  for (long i = 0; memory && i < blocks * LANES; ++i) {
-    const long from = i < out ? i : out - 1;
+  columns->first = PTRDIFF_MAX, columns->last = 0;
+  for (isize i = 0; memory && i < blocks * LANES; ++i) {
+    const isize from = i < out ? i : out - 1;
     columns->outside[i] = -int32_t(table.count[from] == 0);
     columns->any_outside = columns->any_outside || table.count[from] == 0;
-    for (long k = 0; k < table.most; ++k) {
-      const long at = table.at[from * table.most + k];
+    for (isize k = 0; k < table.most; ++k) {
+      const isize at = table.at[from * table.most + k];
       columns->index[k * blocks * LANES + i] = int32_t(at);
       columns->weight[k * blocks * LANES + i] = table.weight[from * table.most + k];
       if (at < columns->first) columns->first = at;
@@ -102,7 +102,7 @@ inline long make_columns(const Table<float>& table, long out, long room, char* m
 
 /** The inputs of group g of columns. */
 template <int Windows>
-INFUSE_INLINE vf gathered(const Columns& columns, const float* x, long g) {
+INFUSE_INLINE vf gathered(const Columns& columns, const float* x, isize g) {
   const int32_t* index = columns.index + g * LANES;
   if (Windows == 0) return elements(x, index);
   const float* from = x + columns.base[g];
@@ -115,14 +115,14 @@ INFUSE_INLINE vf gathered(const Columns& columns, const float* x, long g) {
 /** Makes all columns of a line; Most taps for each, 1: copies, 0: any number. */
 template <int Windows, int Most>
 INFUSE_NOINLINE void made_line(const Columns& columns, const float* x, float* y) {
-  const long blocks = columns.blocks, most = Most ? Most : columns.most;
-  for (long b = 0; b < blocks; ++b) {
+  const isize blocks = columns.blocks, most = Most ? Most : columns.most;
+  for (isize b = 0; b < blocks; ++b) {
     vf sum = gathered<Windows>(columns, x, b);
     if (Most != 1) {
       sum *= load(columns.weight + b * LANES, Full{});
 #pragma GCC unroll 4
-      for (long k = 1; k < most; ++k) {
-        const long g = k * blocks + b;
+      for (isize k = 1; k < most; ++k) {
+        const isize g = k * blocks + b;
         sum = fma(gathered<Windows>(columns, x, g), load(columns.weight + g * LANES, Full{}), sum);
       }
     }
@@ -137,18 +137,18 @@ inline auto line_maker(const Columns& columns, bool picks) {
 }
 
 /** Elements of a line that are there to be read, where lines are combined first. */
-inline long room(const ResizeShape& shape) {
+inline isize room(const ResizeShape& shape) {
   return shape.w.size < 2 * LANES ? 2 * LANES : shape.w.size;
 }
 
 }  // namespace resize_detail
 
 /** Bytes of scratch per worker. */
-inline long resize_planes_scratch(const ResizeShape& shape) {
+inline isize resize_planes_scratch(const ResizeShape& shape) {
   using namespace resize_detail;
   Table<float> table;
   Columns columns;
-  long bytes = make_table<float>(shape, shape.h, nullptr, &table);
+  isize bytes = make_table<float>(shape, shape.h, nullptr, &table);
   bytes += make_table<float>(shape, shape.w, nullptr, &table);
   bytes += make_columns(table, shape.w.out, 0, nullptr, &columns);
   return bytes + round_up(room(shape) * 4, CACHE_LINE) +
@@ -162,11 +162,11 @@ inline void resize_planes(Context& context, const ResizeShape& shape, const floa
   using namespace resize_detail;
   Table<float> down, side;
   Columns columns;
-  const long height = shape.h.out, wide = shape.w.out, plane = shape.h.size * shape.w.size;
+  const isize height = shape.h.out, wide = shape.w.out, plane = shape.h.size * shape.w.size;
   if (shape.n * shape.c * height * wide == 0) return;
   const bool picks = shape.mode == RESIZE_NEAREST;
   char* memory = context.scratch(0);
-  long used = make_table(shape, shape.h, memory, &down);
+  isize used = make_table(shape, shape.h, memory, &down);
   used += make_table(shape, shape.w, memory + used, &side);
   used += make_columns(side, wide, picks ? shape.w.size : room(shape), memory + used, &columns);
   const auto make = columns.windows == 1   ? line_maker<1>(columns, picks)
@@ -174,26 +174,26 @@ inline void resize_planes(Context& context, const ResizeShape& shape, const floa
                                            : line_maker<0>(columns, picks);
   context.parallel(
       shape.n * shape.c * height,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         float* row = reinterpret_cast<float*>(context.scratch(worker) + used);
         float* made = row + round_up(room(shape) * 4, CACHE_LINE) / 4;
         const float* last = nullptr;
         const float* image = x + begin / height * plane;
-        long oy = begin % height;
-        for (long unit = begin; unit < end; ++unit) {
+        isize oy = begin % height;
+        for (isize unit = begin; unit < end; ++unit) {
           const Taps<float> y = down[oy];
           const float* line = image + y.at[0] * shape.w.size;
           if (y.count == 0) {
-            for (long i = 0; i < wide; ++i) made[i] = shape.outside;
+            for (isize i = 0; i < wide; ++i) made[i] = shape.outside;
             last = nullptr;
           } else if (!picks || line != last) {
             if (!picks) combine(y, image, shape.w.size, columns.first, columns.last, row);
             make(columns, picks ? line : row, made);
-            for (long i = 0; columns.any_outside && i < columns.blocks * LANES; ++i)
+            for (isize i = 0; columns.any_outside && i < columns.blocks * LANES; ++i)
               if (columns.outside[i]) made[i] = shape.outside;
             last = line;
           }
-          sweep(0, wide, [&](long col, auto lanes) __attribute__((always_inline)) {
+          sweep(0, wide, [&](isize col, auto lanes) __attribute__((always_inline)) {
             sink(load(made + col, lanes), unit, col, lanes);
           });
           if (++oy == height) oy = 0, image += plane;

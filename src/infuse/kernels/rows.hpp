@@ -8,10 +8,10 @@ namespace infuse {
 /** Reads a matrix of floats; `step` floats lie from row to row. */
 struct Rows {
   const float* data;
-  long step;
+  isize step;
 
   template <class L>
-  INFUSE_INLINE vf operator()(long row, long col, L lanes) const {
+  INFUSE_INLINE vf operator()(isize row, isize col, L lanes) const {
     return load(data + row * step + col, lanes);
   }
 };
@@ -22,7 +22,7 @@ INFUSE_INLINE vf valid(vf x, vf other, Tail lanes) { return select(lane_mask(lan
 
 /** A vector per column, or a constant where there is no pointer. */
 template <class L>
-INFUSE_INLINE vf load_or(const float* data, long col, float other, L lanes) {
+INFUSE_INLINE vf load_or(const float* data, isize col, float other, L lanes) {
   return data ? load(data + col, lanes) : splat(other);
 }
 
@@ -31,12 +31,12 @@ INFUSE_INLINE vf load_or(const float* data, long col, float other, L lanes) {
  * that do not wait for each other.
  */
 template <int N, class F>
-INFUSE_INLINE void spread_columns(long begin, long end, const F& f) {
-  long c = begin;
+INFUSE_INLINE void spread_columns(isize begin, isize end, const F& f) {
+  isize c = begin;
   for (; c + N * LANES <= end; c += N * LANES)
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) f(c + i * LANES, Full{}, i);
-  sweep(c, end, [&](long at, auto lanes) __attribute__((always_inline)) { f(at, lanes, 0); });
+  sweep(c, end, [&](isize at, auto lanes) __attribute__((always_inline)) { f(at, lanes, 0); });
 }
 
 }  // namespace infuse

@@ -12,9 +12,9 @@ constexpr int MOST_SAMPLE_AXES = 6;
 
 /** Images [n, in .., c] and grids [n, points, rank]. */
 struct SampleShape {
-  long n, c, points;
+  isize n, c, points;
   int rank;
-  long in[MOST_SAMPLE_AXES];
+  isize in[MOST_SAMPLE_AXES];
   SampleMode mode;
   SamplePadding padding;
   bool align_corners;
@@ -25,7 +25,7 @@ namespace sample_detail {
 /** Inputs along one axis that make an output: their element offsets and weights. */
 template <class P>
 struct Axis {
-  long at[4];
+  isize at[4];
   P weight[4];
 };
 
@@ -48,7 +48,7 @@ inline P limited(P x, P low, P high) {
 
 /** The place along an axis, brought into the image as the padding says. */
 template <class P>
-inline P settled(const SampleShape& s, P x, long size) {
+inline P settled(const SampleShape& s, P x, isize size) {
   const P low = s.align_corners ? P(0) : P(-0.5), high = P(size - 1) - low;
   if (s.padding == SAMPLE_REFLECTION) return reflected(x, low, high);
   if (s.padding == SAMPLE_BORDER && s.mode != SAMPLE_CUBIC)  // its taps are limited alone
@@ -68,12 +68,12 @@ inline P cubic_far(P t, P rest) {
 
 /** The taps at a place of the grid; how many. */
 template <class P>
-inline int axis_taps(const SampleShape& s, P g, long size, long stride, Axis<P>* axis) {
+inline int axis_taps(const SampleShape& s, P g, isize size, isize stride, Axis<P>* axis) {
   P x = s.align_corners ? (g + 1) / 2 * P(size - 1) : ((g + 1) * P(size) - 1) / 2;
   if (!(x > -__builtin_inf() && x < __builtin_inf())) x = P(-100);
   const bool nearest = s.mode == SAMPLE_NEAREST;
   x = settled(s, nearest ? infuse::round(x) : x, size);
-  const P base = nearest ? P(long(x)) : infuse::floor(x), t = x - base;
+  const P base = nearest ? P(isize(x)) : infuse::floor(x), t = x - base;
   const int count = nearest ? 1 : s.mode == SAMPLE_LINEAR ? 2 : 4;
   if (nearest) {
     axis->weight[0] = 1;
@@ -84,15 +84,15 @@ inline int axis_taps(const SampleShape& s, P g, long size, long stride, Axis<P>*
     axis->weight[0] = cubic_far(t, rest), axis->weight[1] = cubic_near(t, rest);
     axis->weight[2] = cubic_near(rest, t), axis->weight[3] = cubic_far(rest, t);
   }
-  const long first = long(base) - (count == 4);
+  const isize first = isize(base) - (count == 4);
   for (int k = 0; k < count; ++k) {
-    long at = first + k;
+    isize at = first + k;
     if (s.padding == SAMPLE_ZEROS && (at < 0 || at >= size)) axis->weight[k] = 0;
     if (s.padding == SAMPLE_REFLECTION) {
       const P low = s.align_corners ? P(0) : P(-0.5);
-      at = long(reflected(P(at), low, P(size - 1) - low));
+      at = isize(reflected(P(at), low, P(size - 1) - low));
     }
-    axis->at[k] = limited(at, 0L, size - 1) * stride;
+    axis->at[k] = limited(at, isize(0), size - 1) * stride;
   }
   return count;
 }
@@ -102,13 +102,13 @@ constexpr int MOST_TAPS = 4096;  // cubic in six dimensions
 /** The taps of one point that weigh something. */
 template <class P, int Most>
 struct Point {
-  long offset[Most];
+  isize offset[Most];
   P weight[Most];
   int count;
 
   Point(const SampleShape& s, const P* grid) : count(1) {
     offset[0] = 0, weight[0] = 1;
-    long stride = s.c;
+    isize stride = s.c;
     for (int a = s.rank - 1; a >= 0; --a) {
       Axis<P> axis;
       const int taps = axis_taps(s, grid[s.rank - 1 - a], s.in[a], stride, &axis);
@@ -138,34 +138,34 @@ struct Wide<float> {
 };
 
 /** At most `Most` channels of one point. */
-template <long Most, class W, class T, class Taps>
-INFUSE_INLINE void channels(const Taps& point, const T* image, long wide, T* to) {
+template <isize Most, class W, class T, class Taps>
+INFUSE_INLINE void channels(const Taps& point, const T* image, isize wide, T* to) {
   W sum[Most] = {};
   for (int i = 0; i < point.count; ++i) {
     const T* from = image + point.offset[i];
-    for (long j = 0; j < wide; ++j) sum[j] += W(from[j]) * W(point.weight[i]);
+    for (isize j = 0; j < wide; ++j) sum[j] += W(from[j]) * W(point.weight[i]);
   }
-  for (long j = 0; j < wide; ++j) to[j] = saturated<T>(sum[j]);
+  for (isize j = 0; j < wide; ++j) to[j] = saturated<T>(sum[j]);
 }
 
 /** The points [begin, end), each of at most `Most` taps. */
 template <int Most, class T, class P>
-inline void sample_points(const SampleShape& s, long pixels, const T* x, const P* grid, T* y,
-                          long begin, long end) {
+inline void sample_points(const SampleShape& s, isize pixels, const T* x, const P* grid, T* y,
+                          isize begin, isize end) {
   typedef typename Wide<T>::type W;
-  constexpr long BLOCK = 64;
-  for (long row = begin; row < end; ++row) {
+  constexpr isize BLOCK = 64;
+  for (isize row = begin; row < end; ++row) {
     const T* image = x + row / s.points * pixels * s.c;
     T* to = y + row * s.c;
     const Point<P, Most> point(s, grid + row * s.rank);
     if (s.mode == SAMPLE_NEAREST) {
-      for (long j = 0; j < s.c; ++j) to[j] = point.count ? image[point.offset[0] + j] : T(0);
+      for (isize j = 0; j < s.c; ++j) to[j] = point.count ? image[point.offset[0] + j] : T(0);
       continue;
     }
     if (s.c == 1) channels<1, W>(point, image, 1, to);
     else if (s.c == 3) channels<3, W>(point, image, 3, to);
     else
-      for (long c = 0; c < s.c; c += BLOCK) {
+      for (isize c = 0; c < s.c; c += BLOCK) {
         if (s.c - c >= BLOCK)
           channels<BLOCK, W>(point, image + c, BLOCK, to + c);
         else
@@ -180,12 +180,12 @@ inline void sample_points(const SampleShape& s, long pixels, const T* x, const P
 template <class T, class P>
 inline void grid_sample(Context& context, const SampleShape& s, const T* x, const P* grid, T* y) {
   using namespace sample_detail;
-  long pixels = 1, taps = 1;
+  isize pixels = 1, taps = 1;
   for (int a = 0; a < s.rank; ++a)
     pixels *= s.in[a], taps *= s.mode == SAMPLE_NEAREST ? 1 : s.mode == SAMPLE_LINEAR ? 2 : 4;
   context.parallel(
       s.n * s.points,
-      [&](long begin, long end, int) {
+      [&](isize begin, isize end, int) {
         if (taps <= 16)
           sample_points<16>(s, pixels, x, grid, y, begin, end);
         else
@@ -196,19 +196,19 @@ inline void grid_sample(Context& context, const SampleShape& s, const T* x, cons
 
 /** The grid [n, out .., rank] of an image of `size`, multiplied by theta [n, rank, rank + 1]. */
 template <class T>
-inline void affine_grid(Context& context, long n, int rank, const long* size, bool align_corners,
+inline void affine_grid(Context& context, isize n, int rank, const isize* size, bool align_corners,
                         const T* theta, T* y) {
-  long points = 1;
+  isize points = 1;
   for (int a = 0; a < rank; ++a) points *= size[a];
   context.parallel(
       n * points,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           const T* matrix = theta + row / points * rank * (rank + 1);
-          long rest = row % points;
+          isize rest = row % points;
           T at[3];
           for (int a = rank - 1; a >= 0; --a) {
-            const long i = rest % size[a], last = size[a] - 1;
+            const isize i = rest % size[a], last = size[a] - 1;
             rest /= size[a];
             at[rank - 1 - a] = !align_corners ? T(2 * i + 1) / T(size[a]) - 1
                                : last > 0     ? T(2 * i) / T(last) - 1

@@ -6,8 +6,8 @@
 namespace infuse {
 namespace short_rows {
 
-constexpr long MOST = 2 * LANES;   // columns of a row that is short
-constexpr long BLOCK = 4 * LANES;  // rows that are turned at once
+constexpr isize MOST = 2 * LANES;   // columns of a row that is short
+constexpr isize BLOCK = 4 * LANES;  // rows that are turned at once
 
 /** Columns of a block of rows, each of BLOCK elements. */
 struct Block {
@@ -15,7 +15,7 @@ struct Block {
 };
 
 /** columns[c][row] = x[row][c] for `rows` rows, at most BLOCK, of `width` columns, at most MOST. */
-INFUSE_INLINE const float* turned(Block& block, const float* x, long rows, long width) {
+INFUSE_INLINE const float* turned(Block& block, const float* x, isize rows, isize width) {
   if (width == 1 && rows == BLOCK) return x;
   if (width == 1)
     memcpy(block.columns, x, size_t(rows) * sizeof(float));
@@ -27,7 +27,7 @@ INFUSE_INLINE const float* turned(Block& block, const float* x, long rows, long 
 }
 
 /** x[row][c] = columns[c][row], the reverse. */
-INFUSE_INLINE void turn_back(float* x, const float* columns, long rows, long width) {
+INFUSE_INLINE void turn_back(float* x, const float* columns, isize rows, isize width) {
   if (width == 1)
     memcpy(x, columns, size_t(rows) * sizeof(float));
   else if (width <= 4)
@@ -38,14 +38,14 @@ INFUSE_INLINE void turn_back(float* x, const float* columns, long rows, long wid
 
 /** Calls body(columns, first row, rows) for blocks of dense rows, over the threads. */
 template <class Body>
-inline void each_block(Context& context, long rows, long width, const float* x, long grain,
+inline void each_block(Context& context, isize rows, isize width, const float* x, isize grain,
                        const Body& body) {
   context.parallel(
       (rows + BLOCK - 1) / BLOCK,
-      [&](long begin, long end, int) {
+      [&](isize begin, isize end, int) {
         Block block;
-        for (long unit = begin; unit < end; ++unit) {
-          const long first = unit * BLOCK, count = rows - first < BLOCK ? rows - first : BLOCK;
+        for (isize unit = begin; unit < end; ++unit) {
+          const isize first = unit * BLOCK, count = rows - first < BLOCK ? rows - first : BLOCK;
           body(turned(block, x + first * width, count, width), first, count);
         }
       },
@@ -54,14 +54,14 @@ inline void each_block(Context& context, long rows, long width, const float* x, 
 
 /** Hands results [first, first + count) to a sink in rows of `cols`. */
 template <class Sink>
-INFUSE_INLINE void hand_on(const float* results, long first, long count, long cols,
+INFUSE_INLINE void hand_on(const float* results, isize first, isize count, isize cols,
                            const Sink& sink) {
-  long row = first / cols, col = first % cols;
-  for (long i = 0; i < count; ++row, col = 0) {
-    const long end = cols - col < count - i ? cols : col + count - i;
+  isize row = first / cols, col = first % cols;
+  for (isize i = 0; i < count; ++row, col = 0) {
+    const isize end = cols - col < count - i ? cols : col + count - i;
     const float* from = results + i - col;
     i += end - col;
-    sweep(col, end, [&](long c, auto lanes) __attribute__((always_inline)) {
+    sweep(col, end, [&](isize c, auto lanes) __attribute__((always_inline)) {
       sink(load(from + c, lanes), row, c, lanes);
     });
   }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "instructions.hpp"
+#include "isize.h"
 
 #define INFUSE_INLINE inline __attribute__((always_inline))
 #define INFUSE_NOINLINE __attribute__((noinline))
@@ -63,8 +64,8 @@ INFUSE_INLINE int count(One) { return 1; }
 
 // Calls f(i, Full) for each whole vector of [begin, end), then f(i, Tail) for what is left.
 template <class F>
-INFUSE_INLINE void sweep(long begin, long end, F&& f) {
-  long i = begin;
+INFUSE_INLINE void sweep(isize begin, isize end, F&& f) {
+  isize i = begin;
   for (; i + LANES <= end; i += LANES) f(i, Full{});
   if (i < end) f(i, Tail{int(end - i)});
 }
@@ -141,28 +142,28 @@ INFUSE_INLINE int32_t to_int(T x) {
 // ---- load and store --------------------------------------------------------------------------
 
 #if defined(__SANITIZE_ADDRESS__)
-extern "C" void __asan_loadN_noabort(const void* p, unsigned long bytes);
-extern "C" void __asan_storeN_noabort(void* p, unsigned long bytes);
+extern "C" void __asan_loadN_noabort(const void* p, usize bytes);
+extern "C" void __asan_storeN_noabort(void* p, usize bytes);
 #elif defined(__SANITIZE_THREAD__)
-extern "C" void __tsan_read_range(void* p, unsigned long bytes);
-extern "C" void __tsan_write_range(void* p, unsigned long bytes);
+extern "C" void __tsan_read_range(void* p, usize bytes);
+extern "C" void __tsan_write_range(void* p, usize bytes);
 #endif
 
 namespace detail {
 
 // Masked instructions are not watched by sanitizers: these tell them what they touch.
-INFUSE_INLINE void reads([[maybe_unused]] const void* p, [[maybe_unused]] long bytes) {
+INFUSE_INLINE void reads([[maybe_unused]] const void* p, [[maybe_unused]] isize bytes) {
 #if defined(__SANITIZE_ADDRESS__)
-  if (bytes != 0) __asan_loadN_noabort(p, (unsigned long)bytes);
+  if (bytes != 0) __asan_loadN_noabort(p, (usize)bytes);
 #elif defined(__SANITIZE_THREAD__)
-  if (bytes != 0) __tsan_read_range(const_cast<void*>(p), (unsigned long)bytes);
+  if (bytes != 0) __tsan_read_range(const_cast<void*>(p), (usize)bytes);
 #endif
 }
-INFUSE_INLINE void writes([[maybe_unused]] void* p, [[maybe_unused]] long bytes) {
+INFUSE_INLINE void writes([[maybe_unused]] void* p, [[maybe_unused]] isize bytes) {
 #if defined(__SANITIZE_ADDRESS__)
-  if (bytes != 0) __asan_storeN_noabort(p, (unsigned long)bytes);
+  if (bytes != 0) __asan_storeN_noabort(p, (usize)bytes);
 #elif defined(__SANITIZE_THREAD__)
-  if (bytes != 0) __tsan_write_range(p, (unsigned long)bytes);
+  if (bytes != 0) __tsan_write_range(p, (usize)bytes);
 #endif
 }
 
@@ -172,21 +173,21 @@ typedef int32_t vi_any __attribute__((vector_size(LANES * 4), aligned(4), may_al
 #if INFUSE_LANES == 16
 INFUSE_INLINE unsigned short bits(int n) { return (unsigned short)((1u << n) - 1); }
 INFUSE_INLINE vf load_n(const float* p, int n) {
-  reads(p, 4L * n);
+  reads(p, isize(4) * n);
   return __builtin_ia32_loadups512_mask(p, vf{}, bits(n));
 }
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
-  writes(p, 4L * n);
+  writes(p, isize(4) * n);
   __builtin_ia32_storeups512_mask(p, x, bits(n));
 }
 #elif INFUSE_LANES == 8
 typedef float v8f __attribute__((vector_size(32)));
 INFUSE_INLINE vf load_n(const float* p, int n) {
-  reads(p, 4L * n);
+  reads(p, isize(4) * n);
   return __builtin_ia32_maskloadps256((const v8f*)p, lane_mask(Tail{n}));
 }
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
-  writes(p, 4L * n);
+  writes(p, isize(4) * n);
   __builtin_ia32_maskstoreps256((v8f*)p, lane_mask(Tail{n}), x);
 }
 #else
@@ -264,7 +265,7 @@ INFUSE_INLINE float fused(float a, float b, float c) {
   const double product = double(a) * double(b), rest = double(c);
   double sum = product + rest;
   const double added = sum - product, lost = (product - (sum - added)) + (rest - added);
-  long word;
+  isize word;
   memcpy(&word, &sum, 8);
   if ((lost < 0 || lost > 0) && word % 2 == 0) word += (lost > 0) == (sum > 0) ? 1 : -1;
   memcpy(&sum, &word, 8);

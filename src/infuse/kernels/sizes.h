@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "isize.h"
+
 #ifdef __cplusplus
 namespace infuse {
 #endif
@@ -10,40 +12,40 @@ namespace infuse {
 #define MOST_AXES 16
 
 /** A possibly negative axis as an index, -1 when it lies outside. */
-static inline int axis_index(long axis, int rank) {
+static inline int axis_index(isize axis, int rank) {
   if (axis < 0) axis += rank;
   return axis >= 0 && axis < rank ? (int)axis : -1;
 }
 
 /** Whether a tensor may have these sizes: none below zero, and as many bytes as addresses can count. */
-static inline bool is_possible(const long* sizes, int rank) {
-  long total = 1;
+static inline bool is_possible(const isize* sizes, int rank) {
+  isize total = 1;
   for (int i = 0; i < rank; ++i) {
     if (sizes[i] < 0) return false;
-    const long factor = sizes[i] > 0 ? sizes[i] : 1;
-    if (__builtin_mul_overflow(total, factor, &total) || total > 1L << 46) return false;
+    const isize factor = sizes[i] > 0 ? sizes[i] : 1;
+    if (__builtin_mul_overflow(total, factor, &total) || total > MOST_BYTES) return false;
   }
   return true;
 }
 
 /** Whether no size is larger than that of the same axis of `b`. */
-static inline bool all_at_most(const long* a, const long* b, int rank) {
+static inline bool all_at_most(const isize* a, const isize* b, int rank) {
   for (int i = 0; i < rank; ++i)
     if (a[i] > b[i]) return false;
   return true;
 }
 
 /** Whether sizes are the same. */
-static inline bool all_equal(const long* a, const long* b, int rank) {
+static inline bool all_equal(const isize* a, const isize* b, int rank) {
   for (int i = 0; i < rank; ++i)
     if (a[i] != b[i]) return false;
   return true;
 }
 
 /** The sizes of a Reshape of `in`: 0 copies a size (unless `zeros` are meant), -1 takes what is left. */
-static inline bool reshape_sizes(const long* in, int rank, const long* wanted, int count, bool zeros,
-                          long* out) {
-  long total = 1, known = 1;
+static inline bool reshape_sizes(const isize* in, int rank, const isize* wanted, int count, bool zeros,
+                          isize* out) {
+  isize total = 1, known = 1;
   int open = -1;
   for (int i = 0; i < rank; ++i) total *= in[i];
   for (int i = 0; i < count; ++i) {
@@ -70,11 +72,11 @@ static inline bool reshape_sizes(const long* in, int rank, const long* wanted, i
 }
 
 /** The sizes of `in` broadcast with `wanted`; `out` holds the larger of the ranks. */
-static inline bool expand_sizes(const long* in, int rank, const long* wanted, int count, long* out) {
+static inline bool expand_sizes(const isize* in, int rank, const isize* wanted, int count, isize* out) {
   const int most = rank > count ? rank : count;
   for (int i = 0; i < most; ++i) {
-    const long a = i < most - rank ? 1 : in[i - (most - rank)];
-    const long b = i < most - count ? 1 : wanted[i - (most - count)];
+    const isize a = i < most - rank ? 1 : in[i - (most - rank)];
+    const isize b = i < most - count ? 1 : wanted[i - (most - count)];
     if (a < 0 || b < 0 || (a != b && a != 1 && b != 1)) return false;
     out[i] = a == 1 ? b : a;
   }
@@ -82,9 +84,9 @@ static inline bool expand_sizes(const long* in, int rank, const long* wanted, in
 }
 
 /** First index and number of elements of a slice of an axis of `size` elements. */
-static inline void slice_range(long size, long start, long end, long step, long* first, long* count) {
-  const __int128 wide = size;
-  __int128 from = start, to = end;
+static inline void slice_range(isize size, isize start, isize end, isize step, isize* first, isize* count) {
+  const isize_wide wide = size;
+  isize_wide from = start, to = end;
   if (from < 0) from += wide;
   if (to < 0) to += wide;
   if (step > 0) {
@@ -94,16 +96,16 @@ static inline void slice_range(long size, long start, long end, long step, long*
     from = from >= wide ? wide - 1 : from < 0 ? (wide > 0 ? 0 : -1) : from;
     to = to < -1 ? -1 : to >= wide ? wide - 1 : to;
   }
-  const __int128 span = step > 0 ? to - from : from - to, length = step > 0 ? step : -(__int128)step;
-  const long n = span > 0 ? (long)((span + length - 1) / length) : 0;
+  const isize_wide span = step > 0 ? to - from : from - to, length = step > 0 ? step : -(isize_wide)step;
+  const isize n = span > 0 ? (isize)((span + length - 1) / length) : 0;
   *count = n;
-  *first = n > 0 ? (long)from : 0;
+  *first = n > 0 ? (isize)from : 0;
 }
 
 /** First, step and count for every axis of `in`; false for a step of 0 or an axis that is wrong or comes twice. */
-static inline bool slice_ranges(const long* in, int rank, const long* starts, const long* ends,
-                         const long* axes, const long* steps, int given, long* first, long* step,
-                         long* count) {
+static inline bool slice_ranges(const isize* in, int rank, const isize* starts, const isize* ends,
+                         const isize* axes, const isize* steps, int given, isize* first, isize* step,
+                         isize* count) {
   bool sliced[MOST_AXES] = {0};
   for (int a = 0; a < rank; ++a) first[a] = 0, step[a] = 1, count[a] = in[a];
   for (int i = 0; i < given; ++i) {
@@ -117,8 +119,8 @@ static inline bool slice_ranges(const long* in, int rank, const long* starts, co
 }
 
 /** Amounts before and sizes after padding, per axis; false when an axis is wrong or a size falls below zero. */
-static inline bool pad_sizes(const long* in, int rank, const long* pads, const long* axes, int given,
-                      bool repeats, long* before, long* out) {
+static inline bool pad_sizes(const isize* in, int rank, const isize* pads, const isize* axes, int given,
+                      bool repeats, isize* before, isize* out) {
   bool seen[MOST_AXES] = {0};
   for (int a = 0; a < rank; ++a) before[a] = 0, out[a] = in[a];
   for (int i = 0; i < given; ++i) {
@@ -126,18 +128,18 @@ static inline bool pad_sizes(const long* in, int rank, const long* pads, const l
     if (axis < 0 || seen[axis]) return false;
     seen[axis] = true;
     before[axis] = pads[i];
-    const long first = pads[i], last = pads[given + i];
-    const __int128 left = (__int128)in[axis] + (first < 0 ? first : 0) + (last < 0 ? last : 0);
-    const __int128 size = (__int128)in[axis] + first + last;
-    if (left < (repeats && (first > 0 || last > 0)) || size > INT64_MAX) return false;
-    out[axis] = (long)size;
+    const isize first = pads[i], last = pads[given + i];
+    const isize_wide left = (isize_wide)in[axis] + (first < 0 ? first : 0) + (last < 0 ? last : 0);
+    const isize_wide size = (isize_wide)in[axis] + first + last;
+    if (left < (repeats && (first > 0 || last > 0)) || size > PTRDIFF_MAX) return false;
+    out[axis] = (isize)size;
   }
   return true;
 }
 
 /** The sizes without the listed axes, which must be 1; without all such axes when none is listed. */
-static inline bool squeeze_sizes(const long* in, int rank, const long* axes, int given, bool all, int want,
-                          long* out) {
+static inline bool squeeze_sizes(const isize* in, int rank, const isize* axes, int given, bool all, int want,
+                          isize* out) {
   bool drop[MOST_AXES] = {0};
   for (int i = 0; i < given; ++i) {
     const int axis = axis_index(axes[i], rank);
@@ -154,7 +156,7 @@ static inline bool squeeze_sizes(const long* in, int rank, const long* axes, int
 }
 
 /** The sizes with axes of one element put in at the listed places of the result. */
-static inline bool unsqueeze_sizes(const long* in, int rank, const long* axes, int given, long* out) {
+static inline bool unsqueeze_sizes(const isize* in, int rank, const isize* axes, int given, isize* out) {
   bool one[MOST_AXES] = {0};
   for (int i = 0; i < given; ++i) {
     const int axis = axis_index(axes[i], rank + given);
@@ -169,8 +171,8 @@ static inline bool unsqueeze_sizes(const long* in, int rank, const long* axes, i
  * Sizes of the axes that a reduction keeps and of those that it reduces, 1 for the others; `none` means none where no
  * axis is listed, else all are meant. `out` gets the sizes of the result. False when an axis is wrong.
  */
-static inline bool reduced_sizes(const long* in, int rank, const long* axes, int given, bool none,
-                          bool keep, int want, long* kept, long* reduced, long* out) {
+static inline bool reduced_sizes(const isize* in, int rank, const isize* axes, int given, bool none,
+                          bool keep, int want, isize* kept, isize* reduced, isize* out) {
   bool gone[MOST_AXES] = {0};
   for (int i = 0; i < given; ++i) {
     const int axis = axis_index(axes[i], rank);

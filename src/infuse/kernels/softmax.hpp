@@ -7,15 +7,15 @@ namespace infuse {
 
 namespace softmax_detail {
 
-constexpr long TOGETHER = 4;       // rows whose steps hide each other's latency
-constexpr long SHORT = 16 * LANES;  // elements of a row that is short enough for that
+constexpr isize TOGETHER = 4;       // rows whose steps hide each other's latency
+constexpr isize SHORT = 16 * LANES;  // elements of a row that is short enough for that
 
 }  // namespace softmax_detail
 
 /** Bytes of scratch per worker for an axis of `size` elements. */
-inline long softmax_scratch(long size, long inner = 1) {
-  const long rows = size <= softmax_detail::SHORT ? softmax_detail::TOGETHER : 1;
-  return (inner == 1 ? rows * round_up(size, LANES) : size * LANES) * 4L;
+inline isize softmax_scratch(isize size, isize inner = 1) {
+  const isize rows = size <= softmax_detail::SHORT ? softmax_detail::TOGETHER : 1;
+  return (inner == 1 ? rows * round_up(size, LANES) : size * LANES) * isize(4);
 }
 
 namespace softmax_detail {
@@ -30,16 +30,16 @@ INFUSE_INLINE vf result(vf kept, vf share) {
  * What subtracts a maximum of -inf gives NaN; a maximum takes no notice of NaN, the sum does.
  */
 template <bool Log, int R, class In, class Sink>
-INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in, const Sink& sink) {
+INFUSE_INLINE void softmax_rows(isize first, isize cols, float* kept, const In& in, const Sink& sink) {
   constexpr int N = R == 1 ? 4 : 1;
   const vf lowest = splat(-__builtin_inff());
-  const long pitch = round_up(cols, LANES);
+  const isize pitch = round_up(cols, LANES);
   vf most[R][N], total[R];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) most[r][i] = lowest;
-  spread_columns<N>(0, cols, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
+  spread_columns<N>(0, cols, [&](isize c, auto lanes, int i) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const vf x = valid(in(first + r, c, lanes), lowest, lanes);
@@ -55,7 +55,7 @@ INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in
     top[r] = detail::fold(most[r][0], detail::raw_max);
     total[r] = vf{};
   }
-  sweep(0, pitch, [&](long c, auto) __attribute__((always_inline)) {
+  sweep(0, pitch, [&](isize c, auto) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       float* at = kept + r * pitch + c;
@@ -69,7 +69,7 @@ INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in
     const float sum = hsum(total[r]);
     share[r] = splat(Log ? log(sum) : 1.0f / sum);
   }
-  sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
+  sweep(0, cols, [&](isize c, auto lanes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
       sink(result<Log>(load(kept + r * pitch + c, Full{}), share[r]), first + r, c, lanes);
@@ -78,32 +78,32 @@ INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in
 
 /** The columns at c of an axis whose elements are rows; `lanes` columns at once. */
 template <bool Log, class L, class In, class Sink>
-INFUSE_INLINE void column_softmax(long first, long size, long c, L lanes, float* kept, const In& in,
+INFUSE_INLINE void column_softmax(isize first, isize size, isize c, L lanes, float* kept, const In& in,
                                   const Sink& sink) {
   vf top = splat(-__builtin_inff()), total = {};
-  for (long i = 0; i < size; ++i) {
+  for (isize i = 0; i < size; ++i) {
     vf x = in(first + i, c, lanes);
     store(kept + i * LANES, x, Full{});
     top = detail::raw_max(x, top);
   }
-  for (long i = 0; i < size; ++i) {
+  for (isize i = 0; i < size; ++i) {
     vf x = load(kept + i * LANES, Full{}) - top;
     vf e = exp_nonpositive(x);
     store(kept + i * LANES, Log ? x : e, Full{});
     total += e;
   }
   vf share = Log ? log(total) : 1.0f / total;
-  for (long i = 0; i < size; ++i)
+  for (isize i = 0; i < size; ++i)
     sink(result<Log>(load(kept + i * LANES, Full{}), share), first + i, c, lanes);
 }
 
 template <bool Log, class In, class Sink>
-inline void along_rows(Context& context, long rows, long cols, const In& in, const Sink& sink) {
+inline void along_rows(Context& context, isize rows, isize cols, const In& in, const Sink& sink) {
   context.parallel(
       rows,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         float* kept = reinterpret_cast<float*>(context.scratch(worker));
-        long r = begin;
+        isize r = begin;
         for (; cols <= SHORT && r + TOGETHER <= end; r += TOGETHER)
           softmax_rows<Log, TOGETHER>(r, cols, kept, in, sink);
         for (; r < end; ++r) softmax_rows<Log, 1>(r, cols, kept, in, sink);
@@ -112,15 +112,15 @@ inline void along_rows(Context& context, long rows, long cols, const In& in, con
 }
 
 template <bool Log, class In, class Sink>
-inline void along_columns(Context& context, long outer, long size, long inner, const In& in,
+inline void along_columns(Context& context, isize outer, isize size, isize inner, const In& in,
                           const Sink& sink) {
-  long blocks = (inner + LANES - 1) / LANES;
+  isize blocks = (inner + LANES - 1) / LANES;
   context.parallel(
       outer * blocks,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         float* kept = reinterpret_cast<float*>(context.scratch(worker));
-        for (long unit = begin; unit < end; ++unit) {
-          long first = unit / blocks * size, c = unit % blocks * LANES;
+        for (isize unit = begin; unit < end; ++unit) {
+          isize first = unit / blocks * size, c = unit % blocks * LANES;
           if (c + LANES <= inner)
             column_softmax<Log>(first, size, c, Full{}, kept, in, sink);
           else
@@ -137,13 +137,13 @@ inline void along_columns(Context& context, long outer, long size, long inner, c
  * throughout gives NaN. Needs softmax_scratch(cols).
  */
 template <class In, class Sink>
-inline void softmax(Context& context, long rows, long cols, const In& in, const Sink& sink) {
+inline void softmax(Context& context, isize rows, isize cols, const In& in, const Sink& sink) {
   softmax_detail::along_rows<false>(context, rows, cols, in, sink);
 }
 
 /** The logarithm of softmax. */
 template <class In, class Sink>
-inline void log_softmax(Context& context, long rows, long cols, const In& in, const Sink& sink) {
+inline void log_softmax(Context& context, isize rows, isize cols, const In& in, const Sink& sink) {
   softmax_detail::along_rows<true>(context, rows, cols, in, sink);
 }
 
@@ -152,14 +152,14 @@ inline void log_softmax(Context& context, long rows, long cols, const In& in, co
  * Needs softmax_scratch(size, inner).
  */
 template <class In, class Sink>
-inline void softmax_axis(Context& context, long outer, long size, long inner, const In& in,
+inline void softmax_axis(Context& context, isize outer, isize size, isize inner, const In& in,
                          const Sink& sink) {
   softmax_detail::along_columns<false>(context, outer, size, inner, in, sink);
 }
 
 /** The logarithm of softmax_axis. */
 template <class In, class Sink>
-inline void log_softmax_axis(Context& context, long outer, long size, long inner, const In& in,
+inline void log_softmax_axis(Context& context, isize outer, isize size, isize inner, const In& in,
                              const Sink& sink) {
   softmax_detail::along_columns<true>(context, outer, size, inner, in, sink);
 }

@@ -14,7 +14,7 @@ namespace infuse {
 
 // m rows of k elements, `lda` apart, times a matrix of n columns with `filled` blocks.
 struct SparseSizes {
-  long m, n, k, lda, filled;
+  isize m, n, k, lda, filled;
 };
 
 // A matrix without its zero blocks: those of columns [p · LANES, (p + 1) · LANES) are blocks
@@ -40,7 +40,7 @@ struct FloatUnit {
 // Few rows leave too few independent sums to hide the latency of fma, so they sum U blocks apart.
 template <class Unit, int R>
 INFUSE_NOINLINE void tile(const typename Unit::Word* rows, const uint16_t* places,
-                          const typename Unit::Word* blocks, long count,
+                          const typename Unit::Word* blocks, isize count,
                           typename Unit::Word* out) {
   typedef decltype(load(blocks, Full{})) Vector;
   constexpr int U = R >= 8 ? 1 : 8 / R;
@@ -51,7 +51,7 @@ INFUSE_NOINLINE void tile(const typename Unit::Word* rows, const uint16_t* place
     for (int r = 0; r < R; ++r) sum[u][r] = Vector{};
   const auto step = [&](int u) __attribute__((always_inline)) {
     const Vector block = load(blocks, Full{});
-    const typename Unit::Word* row = rows + long(*places) * R;
+    const typename Unit::Word* row = rows + isize(*places) * R;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sum[u][r] = Unit::add(sum[u][r], splat(row[r]), block);
     ++places, blocks += LANES;
@@ -71,11 +71,11 @@ INFUSE_NOINLINE void tile(const typename Unit::Word* rows, const uint16_t* place
 }
 
 template <class Unit>
-using Tile = void (*)(const typename Unit::Word*, const uint16_t*, const typename Unit::Word*, long,
+using Tile = void (*)(const typename Unit::Word*, const uint16_t*, const typename Unit::Word*, isize,
                       typename Unit::Word*);
 
 template <class Unit>
-INFUSE_INLINE Tile<Unit> tile_of(long rows) {
+INFUSE_INLINE Tile<Unit> tile_of(isize rows) {
   if constexpr (ROWS == 16)
     if (rows == 16) return tile<Unit, 16>;
   return rows == 8   ? tile<Unit, 8>
@@ -85,25 +85,25 @@ INFUSE_INLINE Tile<Unit> tile_of(long rows) {
 }
 
 // Rows of the next tile when `left` remain.
-INFUSE_INLINE long tile_rows(long left) {
-  long rows = ROWS;
+INFUSE_INLINE isize tile_rows(isize left) {
+  isize rows = ROWS;
   while (rows > left) rows /= 2;
   return rows;
 }
 
 // Rows that are turned at once: as many as leave half of the second level cache to the blocks.
-constexpr long chunk_rows(long words) {
-  return max(INFUSE_BLOCK_BYTES / 8 / max(words, 1L) / ROWS * ROWS, long(ROWS));
+constexpr isize chunk_rows(isize words) {
+  return max(INFUSE_BLOCK_BYTES / 8 / max(words, isize(1)) / ROWS * ROWS, isize(ROWS));
 }
 
 // Bytes of the turned rows of a chunk.
-constexpr long turned_bytes(long m, long words) {
-  return min(chunk_rows(words), detail::ceil_div(max(m, 1L), long(ROWS)) * ROWS) * words * 4;
+constexpr isize turned_bytes(isize m, isize words) {
+  return min(chunk_rows(words), detail::ceil_div(max(m, isize(1)), isize(ROWS)) * ROWS) * words * 4;
 }
 
 // Turns rows that are `stride` words apart: to[word][count].
 template <class Word>
-INFUSE_INLINE void turn_rows(Word* to, const Word* from, long stride, long words, long count) {
+INFUSE_INLINE void turn_rows(Word* to, const Word* from, isize stride, isize words, isize count) {
   static_assert(sizeof(Word) == 4, "words are turned as such");
   if (count == 1)
     memcpy(to, from, size_t(words) * sizeof(Word));
@@ -115,30 +115,30 @@ INFUSE_INLINE void turn_rows(Word* to, const Word* from, long stride, long words
 // which it may use memory behind those of a chunk, and says whether they are as usual; where they are
 // not, finish(out, count, row, panel, rows) receives them beside the sums of a tile of NR columns.
 template <class Unit, class Turn, class Finish>
-inline void product(Context& ctx, long m, long n, long words, long filled,
+inline void product(Context& ctx, isize m, isize n, isize words, isize filled,
                     FilledBlocks<typename Unit::Word> w, const Turn& turn, const Finish& finish) {
   typedef typename Unit::Word Word;
-  const long panels = detail::ceil_div(n, NR), halves = detail::ceil_div(n, long(LANES));
-  const long depth = detail::ceil_div(filled, halves) + 1;
-  detail::gemm_parallel(ctx, m, panels, depth, [&](long m0, long m1, long p0, long p1, int worker) {
+  const isize panels = detail::ceil_div(n, NR), halves = detail::ceil_div(n, isize(LANES));
+  const isize depth = detail::ceil_div(filled, halves) + 1;
+  detail::gemm_parallel(ctx, m, panels, depth, [&](isize m0, isize m1, isize p0, isize p1, int worker) {
     alignas(64) Word out[ROWS * NR];
     Word* held = (Word*)ctx.scratch(worker);
-    const long chunk = chunk_rows(words);
+    const isize chunk = chunk_rows(words);
     char* spare = (char*)(held + chunk * words);
-    for (long first = m0, end; first < m1; first = end) {
+    for (isize first = m0, end; first < m1; first = end) {
       end = min(first + chunk, m1);
       bool usual = true;
-      for (long row = first, count; row < end; row += count) {
+      for (isize row = first, count; row < end; row += count) {
         count = tile_rows(end - row);
         usual &= turn(row, count, held + (row - first) * words, spare);
       }
-      for (long p = p0; p < p1; ++p)
-        for (long row = first, count; row < end; row += count) {
+      for (isize p = p0; p < p1; ++p)
+        for (isize row = first, count; row < end; row += count) {
           count = tile_rows(end - row);
           const Word* rows = held + (row - first) * words;
           const Tile<Unit> run = tile_of<Unit>(count);
-          for (long half = 2 * p; half < min(2 * p + 2, halves); ++half) {
-            const long start = w.starts[half];
+          for (isize half = 2 * p; half < min(2 * p + 2, halves); ++half) {
+            const isize start = w.starts[half];
             run(rows, w.places + start, w.blocks + start * LANES, w.starts[half + 1] - start,
                 out + half % 2 * LANES);
           }
@@ -150,12 +150,12 @@ inline void product(Context& ctx, long m, long n, long words, long filled,
 
 // What zero blocks of LANES columns add to a tile: nothing, but NaN where they meet what is infinite
 // or no number.
-INFUSE_NOINLINE inline void add_zeros(FilledBlocks<float> w, long half, const float* rows,
-                                      long words, long count, float* out) {
-  for (long r = 0; r < count; ++r) {
+INFUSE_NOINLINE inline void add_zeros(FilledBlocks<float> w, isize half, const float* rows,
+                                      isize words, isize count, float* out) {
+  for (isize r = 0; r < count; ++r) {
     float sum = 0;
-    long next = w.starts[half];
-    for (long k = 0; k < words; ++k)
+    isize next = w.starts[half];
+    for (isize k = 0; k < words; ++k)
       if (next < w.starts[half + 1] && w.places[next] == k)
         ++next;
       else
@@ -165,16 +165,16 @@ INFUSE_NOINLINE inline void add_zeros(FilledBlocks<float> w, long half, const fl
 }
 
 // Whether all elements are finite.
-INFUSE_INLINE bool all_finite(const float* x, long count) {
+INFUSE_INLINE bool all_finite(const float* x, isize count) {
   vf sum = {};
-  sweep(0, count, [&](long i, auto lanes) { sum += load(x + i, lanes) * splat(0.0f); });
+  sweep(0, count, [&](isize i, auto lanes) { sum += load(x + i, lanes) * splat(0.0f); });
   return !any(sum != sum);
 }
 
 }  // namespace sparse_detail
 
 // Bytes of scratch that a worker needs for sparse_gemm.
-constexpr long sparse_gemm_scratch(SparseSizes s) {
+constexpr isize sparse_gemm_scratch(SparseSizes s) {
   return sparse_detail::turned_bytes(s.m, s.k);
 }
 
@@ -186,13 +186,13 @@ void sparse_gemm(Context& ctx, SparseSizes s, const float* a, const int32_t* sta
   using namespace sparse_detail;
   if (s.m <= 0 || s.n <= 0) return;
   const FilledBlocks<float> w = {starts, places, blocks};
-  const auto turn = [&](long row, long count, float* to, char*) {
+  const auto turn = [&](isize row, isize count, float* to, char*) {
     turn_rows(to, a + row * s.lda, s.lda, s.k, count);
     return all_finite(to, s.k * count);
   };
-  const auto finish = [&](float* out, long count, long row, long p, const float* unusual) {
-    const long halves = detail::ceil_div(s.n, long(LANES));
-    for (long half = 2 * p; unusual && half < min(2 * p + 2, halves); ++half)
+  const auto finish = [&](float* out, isize count, isize row, isize p, const float* unusual) {
+    const isize halves = detail::ceil_div(s.n, isize(LANES));
+    for (isize half = 2 * p; unusual && half < min(2 * p + 2, halves); ++half)
       add_zeros(w, half, unusual, s.k, count, out + half % 2 * LANES);
     detail::drain(out, count, row, p * NR, s.n, sink);
   };

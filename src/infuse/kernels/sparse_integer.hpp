@@ -17,23 +17,23 @@ struct IntegerUnit {
 
 // Bytes of the rows of a tile before they are turned.
 template <class Layout>
-inline long line_bytes(long k) {
+inline isize line_bytes(isize k) {
   return ROWS * integer_detail::pitch<Layout>(k) + integer_detail::SLACK;
 }
 
 // m rows times a matrix; line(row, count, to) copies rows as words, `pitch` bytes apart, and says
 // where they lie.
 template <class Layout, class T, class Lines, class Sink>
-inline void integer_product(Context& c, long m, long n, long k, long filled,
+inline void integer_product(Context& c, isize m, isize n, isize k, isize filled,
                             FilledBlocks<int32_t> w, integer_detail::Zeros<T> zeros,
                             const int32_t* sums, const Lines& lines, const Sink& sink) {
-  const long words = integer_detail::lanes_of<Layout>(k);
-  const auto turn = [&](long row, long count, int32_t* to, char* spare) {
+  const isize words = integer_detail::lanes_of<Layout>(k);
+  const auto turn = [&](isize row, isize count, int32_t* to, char* spare) {
     const integer_detail::LaneRows rows = lines(row, count, spare);
     turn_rows(to, (const int32_t*)rows.start, rows.stride / 4, words, count);
     return true;
   };
-  const auto finish = [&](int32_t* out, long count, long row, long p, const int32_t*) {
+  const auto finish = [&](int32_t* out, isize count, isize row, isize p, const int32_t*) {
     integer_detail::drain<Layout>(out, count, row, p * NR, n, zeros, sums, 0, sink);
   };
   product<IntegerUnit<Layout>>(c, m, n, words, filled, w, turn, finish);
@@ -43,24 +43,24 @@ inline void integer_product(Context& c, long m, long n, long k, long filled,
 
 // Bytes of scratch that a worker needs for products of rows of k integers.
 template <class Layout>
-inline long sparse_integer_scratch(long k) {
+inline isize sparse_integer_scratch(isize k) {
   using namespace sparse_detail;
-  const long words = integer_detail::lanes_of<Layout>(k);
+  const isize words = integer_detail::lanes_of<Layout>(k);
   return turned_bytes(chunk_rows(words), words) + line_bytes<Layout>(k);
 }
 
 // (a − zero[row · step]) · b to the sink [m, n]: rows of k integers of a are `row` apart; b has
 // `filled` blocks.
 template <class Layout, class T, class Sink>
-inline void sparse_integer_matmul(Context& c, long m, long n, long k, long row, long filled,
-                                  const T* a, const T* zero, long step, const int32_t* starts,
+inline void sparse_integer_matmul(Context& c, isize m, isize n, isize k, isize row, isize filled,
+                                  const T* a, const T* zero, isize step, const int32_t* starts,
                                   const uint16_t* places, const typename Layout::Right* blocks,
                                   const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
   const Zeros<T> zeros = {zero, step};
   const bool in_place = Layout::GROUP == 4 && FLIP<T> == 0 && k % 4 == 0 && row % 4 == 0 &&
                         (uintptr_t)a % 4 == 0;
-  const auto lines = [&](long first, long rows, char* scratch) {
+  const auto lines = [&](isize first, isize rows, char* scratch) {
     if (in_place) return LaneRows{(const char*)(a + first * row), row};
     left_lines<Layout>(scratch, pitch<Layout>(k), a, row, first, rows, m, k, zeros);
     return LaneRows{scratch, pitch<Layout>(k)};
@@ -73,21 +73,21 @@ inline void sparse_integer_matmul(Context& c, long m, long n, long k, long row, 
 // Convolution of x − zero [n, in .., c] to the sink [n, out .., filters], in one group; the filters
 // are a matrix [taps · c, filters]. Padding counts as the zero point.
 template <class Layout, class T, class Sink>
-inline void sparse_integer_conv(Context& c, const Windows& shape, long filters, long filled,
+inline void sparse_integer_conv(Context& c, const Windows& shape, isize filters, isize filled,
                                 const T* x, const T* zero, const int32_t* starts,
                                 const uint16_t* places, const typename Layout::Right* blocks,
                                 const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
-  const long k = window_detail::taps(shape) * shape.c;
+  const isize k = window_detail::taps(shape) * shape.c;
   const Zeros<T> zeros = {zero, 0};
   const T* end = x + shape.n * window_detail::inputs(shape) * shape.c;
-  const long line = shape.axis[shape.rank - 1].kernel * shape.c;
+  const isize line = shape.axis[shape.rank - 1].kernel * shape.c;
   const Gather<Layout, T> images = {shape, x, end, shape.c, zeros.of(0), line};
-  const auto lines = [&](long first, long rows, char* scratch) {
+  const auto lines = [&](isize first, isize rows, char* scratch) {
     images.windows(first, rows, scratch, pitch<Layout>(k));
     return LaneRows{scratch, pitch<Layout>(k)};
   };
-  const long rows = shape.n * window_detail::outputs(shape);
+  const isize rows = shape.n * window_detail::outputs(shape);
   sparse_detail::integer_product<Layout>(c, rows, filters, k, filled,
                                          {starts, places, (const int32_t*)blocks}, zeros, sums,
                                          lines, sink);

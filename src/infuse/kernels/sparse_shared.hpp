@@ -5,7 +5,7 @@
 #include "sparse.hpp"
 
 #define INFUSE_SHARED_SPARSE_TILE(how, R)                                                         \
-  how template void tile<FloatUnit, R>(const float*, const uint16_t*, const float*, long, float*);
+  how template void tile<FloatUnit, R>(const float*, const uint16_t*, const float*, isize, float*);
 #if INFUSE_REGISTERS == 32
 #define INFUSE_SHARED_SPARSE_TILES(how) INFUSE_SHARED_SPARSE_TILE(how, 16)
 #else

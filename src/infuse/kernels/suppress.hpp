@@ -12,8 +12,8 @@ struct Corners {
 };
 
 struct Suppression {
-  long images, classes, boxes;
-  long most;        // boxes kept per image and class
+  isize images, classes, boxes;
+  isize most;        // boxes kept per image and class
   float overlap;    // the largest part of the common area that may overlap
   bool has_least;   // whether boxes must score more than `least`
   float least;
@@ -36,9 +36,9 @@ inline uint32_t key_of(float score) {
 constexpr int DIGIT = 11, BUCKETS = 1 << DIGIT;
 
 /** Sorts by key, stably. `space` holds as many; `counts` holds three rows of buckets. */
-inline Candidate* radix_sort(Candidate* items, Candidate* space, long count, int32_t* counts) {
+inline Candidate* radix_sort(Candidate* items, Candidate* space, isize count, int32_t* counts) {
   memset(counts, 0, 3 * BUCKETS * sizeof(int32_t));
-  for (long i = 0; i < count; ++i)
+  for (isize i = 0; i < count; ++i)
     for (int d = 0; d < 3; ++d) ++counts[d * BUCKETS + (items[i].key >> d * DIGIT) % BUCKETS];
   for (int d = 0; d < 3; ++d) {
     int32_t* start = counts + d * BUCKETS;
@@ -48,7 +48,7 @@ inline Candidate* radix_sort(Candidate* items, Candidate* space, long count, int
       start[b] = total;
       total += size;
     }
-    for (long i = 0; i < count; ++i) space[start[(items[i].key >> d * DIGIT) % BUCKETS]++] = items[i];
+    for (isize i = 0; i < count; ++i) space[start[(items[i].key >> d * DIGIT) % BUCKETS]++] = items[i];
     Candidate* swapped = items;
     items = space;
     space = swapped;
@@ -59,13 +59,13 @@ inline Candidate* radix_sort(Candidate* items, Candidate* space, long count, int
 /** Whether one of the boxes kept before overlaps `box` too much. */
 struct Kept {
   float *top, *left, *bottom, *right, *area;
-  long count;
+  isize count;
 
   INFUSE_INLINE bool suppresses(float y0, float x0, float y1, float x1, float size, float overlap) const {
     const vf top_ = splat(y0), left_ = splat(x0), bottom_ = splat(y1), right_ = splat(x1);
     const vf size_ = splat(size), limit = splat(overlap), none = splat(0.0f);
     const vf rough = splat(overlap * 0.99999f);
-    for (long i = 0; i < count; i += LANES) {
+    for (isize i = 0; i < count; i += LANES) {
       const vf high = detail::raw_min(load(bottom + i, Full{}), bottom_) - detail::raw_max(load(top + i, Full{}), top_);
       const vf wide = detail::raw_min(load(right + i, Full{}), right_) - detail::raw_max(load(left + i, Full{}), left_);
       const vf common = high * wide;
@@ -82,24 +82,24 @@ struct Kept {
   }
 };
 
-inline long padded_count(long boxes) { return round_up(boxes + LANES, LANES); }
+inline isize padded_count(isize boxes) { return round_up(boxes + LANES, LANES); }
 
 }  // namespace suppress_detail
 
 /** Bytes of scratch per worker. */
-inline long suppress_scratch(long boxes) {
+inline isize suppress_scratch(isize boxes) {
   using namespace suppress_detail;
-  return 5 * padded_count(boxes) * 4 + 2 * round_up(boxes * long(sizeof(Candidate)), CACHE_LINE) +
+  return 5 * padded_count(boxes) * 4 + 2 * round_up(boxes * isize(sizeof(Candidate)), CACHE_LINE) +
          3 * BUCKETS * 4;
 }
 
 /** Boxes [images, boxes, 4], corners or centers with sizes, as rows [images, 5, boxes]. */
-inline void box_corners(Context& context, long images, long boxes, bool centers, const float* x,
+inline void box_corners(Context& context, isize images, isize boxes, bool centers, const float* x,
                         float* rows) {
   context.parallel(
       images * boxes,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) {
+      [&](isize begin, isize end, int) {
+        for (isize i = begin; i < end; ++i) {
           const float* b = x + i * 4;
           float* to = rows + i / boxes * 5 * boxes + i % boxes;
           float y0, x0, y1, x1;
@@ -121,22 +121,22 @@ inline void box_corners(Context& context, long images, long boxes, bool centers,
  * The boxes kept of every image and class, best first: kept [images · classes, room], and how many
  * there are. Needs suppress_scratch(boxes).
  */
-inline void suppress(Context& context, const Suppression& shape, long room, const float* rows,
+inline void suppress(Context& context, const Suppression& shape, isize room, const float* rows,
                      const float* scores, int32_t* kept, int32_t* counts) {
   using namespace suppress_detail;
-  const long n = shape.boxes, limit = shape.most < room ? shape.most : room;
-  context.parallel(shape.images * shape.classes, [&](long begin, long end, int worker) {
-    const long wide = padded_count(n);
+  const isize n = shape.boxes, limit = shape.most < room ? shape.most : room;
+  context.parallel(shape.images * shape.classes, [&](isize begin, isize end, int worker) {
+    const isize wide = padded_count(n);
     float* memory = reinterpret_cast<float*>(context.scratch(worker));
     Candidate* items = reinterpret_cast<Candidate*>(memory + 5 * wide);
-    Candidate* space = items + round_up(n * long(sizeof(Candidate)), CACHE_LINE) / long(sizeof(Candidate));
+    Candidate* space = items + round_up(n * isize(sizeof(Candidate)), CACHE_LINE) / isize(sizeof(Candidate));
     int32_t* buckets = reinterpret_cast<int32_t*>(
-        space + round_up(n * long(sizeof(Candidate)), CACHE_LINE) / long(sizeof(Candidate)));
-    for (long unit = begin; unit < end; ++unit) {
+        space + round_up(n * isize(sizeof(Candidate)), CACHE_LINE) / isize(sizeof(Candidate)));
+    for (isize unit = begin; unit < end; ++unit) {
       const float* score = scores + unit * n;
       const float* box = rows + unit / shape.classes * 5 * n;
-      long count = 0;
-      for (long i = 0; i < n; ++i) {
+      isize count = 0;
+      for (isize i = 0; i < n; ++i) {
         items[count] = {key_of(score[i]), int32_t(i)};
         count += !shape.has_least || score[i] > shape.least;
       }
@@ -150,8 +150,8 @@ inline void suppress(Context& context, const Suppression& shape, long room, cons
       memset(memory, 0, size_t(5 * wide) * 4);
       Kept found = {memory, memory + wide, memory + 2 * wide, memory + 3 * wide, memory + 4 * wide, 0};
       int32_t* out = kept + unit * room;
-      for (long i = 0; i < count && found.count < limit; ++i) {
-        const long b = best[i].box;
+      for (isize i = 0; i < count && found.count < limit; ++i) {
+        const isize b = best[i].box;
         const float y0 = box[b], x0 = box[n + b], y1 = box[2 * n + b], x1 = box[3 * n + b];
         if (found.suppresses(y0, x0, y1, x1, box[4 * n + b], shape.overlap)) continue;
         out[found.count] = int32_t(b);
@@ -163,17 +163,17 @@ inline void suppress(Context& context, const Suppression& shape, long room, cons
 }
 
 /** How many boxes are kept in all. */
-inline long suppressed_total(const int32_t* counts, long units) {
-  long total = 0;
-  for (long i = 0; i < units; ++i) total += counts[i];
+inline isize suppressed_total(const int32_t* counts, isize units) {
+  isize total = 0;
+  for (isize i = 0; i < units; ++i) total += counts[i];
   return total;
 }
 
 /** The boxes kept as rows (image, class, box). */
-inline void list_kept(long units, long classes, long room, const int32_t* kept,
+inline void list_kept(isize units, isize classes, isize room, const int32_t* kept,
                       const int32_t* counts, int64_t* y) {
-  for (long unit = 0; unit < units; ++unit)
-    for (long i = 0; i < counts[unit]; ++i, y += 3)
+  for (isize unit = 0; unit < units; ++unit)
+    for (isize i = 0; i < counts[unit]; ++i, y += 3)
       y[0] = unit / classes, y[1] = unit % classes, y[2] = kept[unit * room + i];
 }
 

@@ -16,8 +16,8 @@ namespace infuse {
 
 constexpr int MOST_THREADS = 256;
 constexpr long long SPIN_NS = 40000;
-constexpr long PIECES = 4;            // of a worker's share, for whoever is free
-constexpr long WHOLE = __LONG_MAX__;  // a piece that no range has
+constexpr isize PIECES = 4;            // of a worker's share, for whoever is free
+constexpr isize WHOLE = PTRDIFF_MAX;  // a piece that no range has
 
 // For sanitizers: so many threads at least, and however little there is to do, neighbouring pieces
 // are by different ones. 0: never.
@@ -32,7 +32,7 @@ enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 struct Context;
 
 /** Does [begin, end) of what `body` is, as the worker of that number. */
-typedef void (*RangeFunction)(const void* body, long begin, long end, int worker);
+typedef void (*RangeFunction)(const void* body, isize begin, isize end, int worker);
 
 /** The mailbox of a worker, and its share, of which all claim pieces; alone on its cache lines. */
 struct alignas(2 * CACHE_LINE) Worker {
@@ -40,8 +40,8 @@ struct alignas(2 * CACHE_LINE) Worker {
   Context* context;
   Thread thread;
   int index;
-  alignas(2 * CACHE_LINE) long next;
-  long end, piece;
+  alignas(2 * CACHE_LINE) isize next;
+  isize end, piece;
 };
 
 /**
@@ -60,31 +60,31 @@ struct Context {
    * over the pool, it runs the whole range on the calling worker.
    */
   template <class Body>
-  void parallel(long n, const Body& body, long grain = 1, long piece = 1);
+  void parallel(isize n, const Body& body, isize grain = 1, isize piece = 1);
   /** The same for a function and what it is given. */
-  INFUSE_POOL void spread(long n, RangeFunction call, const void* body, long grain, long piece);
+  INFUSE_POOL void spread(isize n, RangeFunction call, const void* body, isize grain, isize piece);
 
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
 
   /** Notes an index that lies outside of `limit` elements, for the message; any worker may. */
-  void note_index(long index, long limit) {
+  void note_index(isize index, isize limit) {
     __atomic_store_n(&bad_index, index, __ATOMIC_RELAXED);
     __atomic_store_n(&index_limit, limit, __ATOMIC_RELAXED);
   }
 
   /** Grows scratch to at least this size, contents lost; false when out of memory. */
-  INFUSE_POOL bool reserve(long scratch_bytes_per_worker);
+  INFUSE_POOL bool reserve(isize scratch_bytes_per_worker);
 
   char* scratch_memory;
-  long scratch_stride;
+  isize scratch_stride;
   Worker* workers;
   int started, used;
   RangeFunction call;
   const void* body;
   bool busy, whole;
   bool spins;
-  long bad_index, index_limit;  // the last index outside, and of how many elements; -1: none
+  isize bad_index, index_limit;  // the last index outside, and of how many elements; -1: none
   ForkMark mark;
   alignas(2 * CACHE_LINE) Gate pending;
   alignas(2 * CACHE_LINE) int waiting;
@@ -100,18 +100,18 @@ INFUSE_POOL Context* context_open(int threads);
 INFUSE_POOL void context_close(Context* context);
 
 /** Grows the scratch memory of a context (`Context::reserve`). */
-inline bool context_reserve(Context* context, long bytes) { return context->reserve(bytes); }
+inline bool context_reserve(Context* context, isize bytes) { return context->reserve(bytes); }
 
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */
 inline void settle() { __asm__ __volatile__("" ::: "memory"); }
 
 template <class Body>
-void call_body(const void* body, long begin, long end, int worker) {
+void call_body(const void* body, isize begin, isize end, int worker) {
   (*static_cast<const Body*>(body))(begin, end, worker);
 }
 
 template <class Body>
-inline void Context::parallel(long n, const Body& body, long grain, long piece) {
+inline void Context::parallel(isize n, const Body& body, isize grain, isize piece) {
   spread(n, call_body<Body>, &body, grain, piece);
 }
 

@@ -10,16 +10,16 @@ namespace detail {
 template <class Products>
 struct TileOperands {
   static constexpr bool SPLITS = Products::BLOCKS == 2;
-  static constexpr long CHUNK = 64 * Products::BLOCKS;  // words of a row that are made at once
-  static constexpr long HELD = TILE_SIDE * CHUNK;       // words that `columns` needs
+  static constexpr isize CHUNK = 64 * Products::BLOCKS;  // words of a row that are made at once
+  static constexpr isize HELD = TILE_SIDE * CHUNK;       // words that `columns` needs
 
   /** Words that n numbers along k become: whole blocks. */
-  static constexpr long words(long n) {
+  static constexpr isize words(isize n) {
     return Products::BLOCKS * panel_words(bf16_pairs(n), true);
   }
 
   /** Numbers of a row as blocks of words, `step` words from one to the next. */
-  static INFUSE_INLINE void row(int32_t* to, const float* from, long n, long step = TILE_SIDE) {
+  static INFUSE_INLINE void row(int32_t* to, const float* from, isize n, isize step = TILE_SIDE) {
     if constexpr (SPLITS)
       split_row(to, from, n, step);
     else
@@ -30,14 +30,14 @@ struct TileOperands {
    * Up to 16 columns of `size` numbers side by side, `step` from one column to the next, become one
    * half of a panel.
    */
-  static void columns(const float* from, long step, long count, long size, int32_t* to,
+  static void columns(const float* from, isize step, isize count, isize size, int32_t* to,
                       int32_t* held) {
-    constexpr long numbers = 2 * CHUNK / Products::BLOCKS;
-    for (long d = 0; d < size; d += numbers) {
-      const long width = min(size - d, numbers);
-      for (long i = 0; i < count; ++i) row(held + i * CHUNK, from + i * step + d, width);
-      for (long p = 0; p < words(width); p += TILE_SIDE, to += 2 * TILE_WORDS) {
-        const long block = SPLITS ? p ^ TILE_SIDE : p;  // panels have high halves first
+    constexpr isize numbers = 2 * CHUNK / Products::BLOCKS;
+    for (isize d = 0; d < size; d += numbers) {
+      const isize width = min(size - d, numbers);
+      for (isize i = 0; i < count; ++i) row(held + i * CHUNK, from + i * step + d, width);
+      for (isize p = 0; p < words(width); p += TILE_SIDE, to += 2 * TILE_WORDS) {
+        const isize block = SPLITS ? p ^ TILE_SIDE : p;  // panels have high halves first
         copying::turn_words(to, TILE_SIDE, held + block, CHUNK, TILE_SIDE, count);
       }
     }
@@ -49,11 +49,11 @@ struct TileOperands {
   }
 
   /** Rows 2 · pair and 2 · pair + 1, the second perhaps none, become words of a panel's columns. */
-  static INFUSE_INLINE void pair_of_rows(const float* low, const float* high, long width, long pair,
+  static INFUSE_INLINE void pair_of_rows(const float* low, const float* high, isize width, isize pair,
                                          int32_t* panel) {
-    const long block = pair & -TILE_SIDE;
+    const isize block = pair & -TILE_SIDE;
     int32_t* to = panel + (pair - block + block * 2 * Products::BLOCKS) * TILE_SIDE;
-    sweep(0, width, [&](long i, auto lanes) {
+    sweep(0, width, [&](isize i, auto lanes) {
       const vf x = low ? load(low + i, lanes) : vf{}, y = high ? load(high + i, lanes) : vf{};
       const vi first = half_detail::rounded(x), second = half_detail::rounded(y);
       store(to + i * TILE_SIDE, joined(first, second), Full{});
@@ -67,9 +67,9 @@ struct TileOperands {
   }
 
   /** `count` rows, `step` apart, of up to 32 numbers side by side become a panel. */
-  static void rows(const float* from, long step, long count, long width, int32_t* panel) {
-    const long pairs = words(count) / Products::BLOCKS;
-    for (long j = 0; j < pairs; ++j) {
+  static void rows(const float* from, isize step, isize count, isize width, int32_t* panel) {
+    const isize pairs = words(count) / Products::BLOCKS;
+    for (isize j = 0; j < pairs; ++j) {
       const float* low = 2 * j < count ? from + 2 * j * step : nullptr;
       const float* high = 2 * j + 1 < count ? from + (2 * j + 1) * step : nullptr;
       pair_of_rows(low, high, width, j, panel);

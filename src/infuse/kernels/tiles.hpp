@@ -13,15 +13,15 @@
 
 namespace infuse {
 
-constexpr long TILE_SIDE = 16;                      // rows of a register, and words of a row
-constexpr long TILE_WORDS = TILE_SIDE * TILE_SIDE;  // words of a register
-constexpr long TILED_ROWS = 2 * TILE_SIDE;          // rows and columns of a block of sums
+constexpr isize TILE_SIDE = 16;                      // rows of a register, and words of a row
+constexpr isize TILE_WORDS = TILE_SIDE * TILE_SIDE;  // words of a register
+constexpr isize TILED_ROWS = 2 * TILE_SIDE;          // rows and columns of a block of sums
 
 // Rows up to which vectors multiply bytes and pairs of bfloat16: a register with so few rows is
 // mostly empty, and what takes the time is to read the right operand. Measured on a Granite Rapids
 // core, whose vectors multiply bfloat16 at half of the speed of float32: 4 rows of 768 × 768 take
 // 20 us by registers and 44 by vectors, those of bytes 9 and 11, of 768 × 3072 71 and 65.
-constexpr long FEW_ROWS = 4, FEW_PAIR_ROWS = 1;
+constexpr isize FEW_ROWS = 4, FEW_PAIR_ROWS = 1;
 
 #if defined(INFUSE_BF16_TILES)
 static_assert(INFUSE_LANES == TILE_SIDE, "what tiles leave over is for vectors of 16 words");
@@ -37,7 +37,7 @@ constexpr bool U8S8_TILES = false;
 #endif
 
 /** Words along k of a packed panel: whole blocks where it is `tiled`. */
-constexpr long panel_words(long words, bool tiled) {
+constexpr isize panel_words(isize words, bool tiled) {
   return tiled ? (words + TILE_SIDE - 1) / TILE_SIDE * TILE_SIDE : words;
 }
 
@@ -54,7 +54,7 @@ struct PanelSteps {
 template <>
 struct PanelSteps<true> {
   const int32_t* panel;
-  long step = 0;
+  isize step = 0;
 
   INFUSE_INLINE explicit PanelSteps(const int32_t* from) : panel(from) {}
   INFUSE_INLINE vi half(int number) const {
@@ -90,7 +90,7 @@ struct NoRegisters {
 
 /** Adds products of pairs of bfloat16, in registers of these numbers. */
 struct TiledPairs {
-  static constexpr long BLOCKS = 1;  // that are added in one step
+  static constexpr isize BLOCKS = 1;  // that are added in one step
 
   template <int SUM, int A, int B>
   static INFUSE_INLINE void add() {
@@ -103,12 +103,12 @@ struct TiledPairs {
  * each block of high ones, panels behind each. Low times low is left out.
  */
 struct SplitPairs : TiledPairs {
-  static constexpr long BLOCKS = 2;
+  static constexpr isize BLOCKS = 2;
 };
 
 /** Adds products of four bytes and four signed bytes. */
 struct TiledQuads {
-  static constexpr long BLOCKS = 1;
+  static constexpr isize BLOCKS = 1;
 
   template <int SUM, int A, int B>
   static INFUSE_INLINE void add() {
@@ -123,12 +123,12 @@ struct TiledQuads {
  */
 struct TiledRows {
   const char* start;
-  long row, block, group;
+  isize row, block, group;
 
-  INFUSE_INLINE TiledRows from(long first) const {
+  INFUSE_INLINE TiledRows from(isize first) const {
     return {start + first / TILE_SIDE * group, row, block, group};
   }
-  INFUSE_INLINE TiledRows behind(long blocks) const {
+  INFUSE_INLINE TiledRows behind(isize blocks) const {
     return {start + blocks * block, row, block, group};
   }
   INFUSE_INLINE const char* at() const { return start; }
@@ -138,14 +138,14 @@ struct TiledRows {
 /** The same of blocks that lie anywhere: each has its offset. */
 struct OffsetRows {
   const char* start;
-  long row;
-  const long* offset;
-  long group;
+  isize row;
+  const isize* offset;
+  isize group;
 
-  INFUSE_INLINE OffsetRows from(long first) const {
+  INFUSE_INLINE OffsetRows from(isize first) const {
     return {start + first / TILE_SIDE * group, row, offset, group};
   }
-  INFUSE_INLINE OffsetRows behind(long blocks) const {
+  INFUSE_INLINE OffsetRows behind(isize blocks) const {
     return {start, row, offset + blocks, group};
   }
   INFUSE_INLINE const char* at() const { return start + *offset; }
@@ -153,7 +153,7 @@ struct OffsetRows {
 };
 
 /** Rows that lie `stride` bytes apart. */
-INFUSE_INLINE TiledRows strided_rows(const void* start, long stride) {
+INFUSE_INLINE TiledRows strided_rows(const void* start, isize stride) {
   return {(const char*)start, stride, TILE_SIDE * 4, TILE_SIDE * stride};
 }
 
@@ -161,11 +161,11 @@ INFUSE_INLINE TiledRows strided_rows(const void* start, long stride) {
  * Zeros behind the words of a row, up to a whole block: what is no number must not meet the zeros
  * of a panel.
  */
-INFUSE_INLINE void fill_up(int32_t* row, long words) {
+INFUSE_INLINE void fill_up(int32_t* row, isize words) {
   memset(row + words, 0, size_t(panel_words(words, true) - words) * sizeof(int32_t));
 }
 
-constexpr long SUMS_PITCH = TILED_ROWS * 4;  // bytes from one row of stored sums to the next
+constexpr isize SUMS_PITCH = TILED_ROWS * 4;  // bytes from one row of stored sums to the next
 
 /** Where a register of sums lies among those of a block. */
 template <int SUM>
@@ -176,7 +176,7 @@ INFUSE_INLINE char* sums_at(void* block) {
 /** A block of sums of up to 32 rows and columns: where they go, and how many there are. */
 struct TileBlock {
   void* sums;
-  long rows, width;
+  isize rows, width;
 
   INFUSE_INLINE bool has(int sum) const {
     return sums && (sum < 2 || rows > TILE_SIDE) && (sum % 2 == 0 || width > TILE_SIDE);
@@ -285,7 +285,7 @@ INFUSE_INLINE void tile_step(Rows& a, const int32_t*& b, const Start& start) {
  * 180 (8 blocks, Granite Rapids).
  */
 template <class Unit, int R, int V, class Rows>
-INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, long blocks, void* from,
+INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, isize blocks, void* from,
                                 const TileBlock& before, LinesAhead ahead) {
   tile_step<Unit, R, V>(a, b, SumsBegin{before, from});
   if constexpr (V == 1) end_sum<1>(before);
@@ -312,7 +312,7 @@ class TileSums {
    * from zeros or the sums at `from`; what the block before was is stored.
    */
   template <class Rows>
-  INFUSE_INLINE void block(const Rows& a, const int32_t* b, long blocks, long rows, long width,
+  INFUSE_INLINE void block(const Rows& a, const int32_t* b, isize blocks, isize rows, isize width,
                            void* from, void* to) {
     const bool tall = rows > TILE_SIDE, wide = width > TILE_SIDE;
     const auto run = tall ? wide ? tile_block<Unit, 2, 2, Rows> : tile_block<Unit, 2, 1, Rows>
@@ -332,7 +332,7 @@ class TileSums {
 
 /** out[32][32] = rows times a panel, of which `width` columns are wanted, at once. */
 template <class Unit>
-INFUSE_INLINE void tile_product(TiledRows a, const int32_t* b, long blocks, long rows, long width,
+INFUSE_INLINE void tile_product(TiledRows a, const int32_t* b, isize blocks, isize rows, isize width,
                                 void* out) {
   TileSums<Unit> sums;
   sums.block(a, b, blocks, rows, width, nullptr, out);

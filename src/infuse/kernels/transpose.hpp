@@ -48,7 +48,7 @@ INFUSE_INLINE void turn(V* rows) {
 
 /** to[j][l] = from[l][j] for one full tile. */
 template <class T>
-INFUSE_INLINE void turn_tile(T* to, long to_stride, const T* from, long from_stride) {
+INFUSE_INLINE void turn_tile(T* to, isize to_stride, const T* from, isize from_stride) {
   constexpr int SIDE = Tile<T>::SIDE;
   typename Tile<T>::vector rows[SIDE];
 #pragma GCC unroll 16
@@ -60,8 +60,8 @@ INFUSE_INLINE void turn_tile(T* to, long to_stride, const T* from, long from_str
 
 /** to[j][l] = from[l][j] for j < width, l < height, less than a tile in one of them. */
 template <class T>
-inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, long width,
-                      long height) {
+inline void turn_edge(T* to, isize to_stride, const T* from, isize from_stride, isize width,
+                      isize height) {
   if constexpr (sizeof(T) == 4) {
     vf rows[LANES];
 #pragma GCC unroll 16
@@ -76,8 +76,8 @@ inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, lo
       if (i < width) store(row, rows[i], Tail{int(height)});
     }
   } else {
-    for (long l = 0; l < height; ++l)
-      for (long j = 0; j < width; ++j) to[j * to_stride + l] = from[l * from_stride + j];
+    for (isize l = 0; l < height; ++l)
+      for (isize j = 0; j < width; ++j) to[j * to_stride + l] = from[l * from_stride + j];
   }
 }
 
@@ -85,23 +85,23 @@ inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, lo
  * Calls f(i, count) for the tiles of n elements. Where there is a whole one, the last lies over the
  * one before it, so that all are whole.
  */
-template <long SIDE, class F>
-INFUSE_INLINE void each_tile(long n, const F& f) {
-  const long last = n - SIDE;
-  for (long i = 0; i < n; i += SIDE) f(last > 0 && i > last ? last : i, n < SIDE ? n : SIDE);
+template <isize SIDE, class F>
+INFUSE_INLINE void each_tile(isize n, const F& f) {
+  const isize last = n - SIDE;
+  for (isize i = 0; i < n; i += SIDE) f(last > 0 && i > last ? last : i, n < SIDE ? n : SIDE);
 }
 
 /** to[j][l] = from[l][j] for j < width, l < height. */
 template <class T>
-INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
-                                long height) {
-  constexpr long SIDE = tile_side(sizeof(T)), AHEAD = 128 / sizeof(T);
-  each_tile<SIDE>(height, [&](long l, long high) __attribute__((always_inline)) {
-    each_tile<SIDE>(width, [&](long j, long wide) __attribute__((always_inline)) {
+INFUSE_NOINLINE void turn_block(T* to, isize to_stride, const T* from, isize from_stride, isize width,
+                                isize height) {
+  constexpr isize SIDE = tile_side(sizeof(T)), AHEAD = 128 / sizeof(T);
+  each_tile<SIDE>(height, [&](isize l, isize high) __attribute__((always_inline)) {
+    each_tile<SIDE>(width, [&](isize j, isize wide) __attribute__((always_inline)) {
       T* target = to + j * to_stride + l;
       const T* source = from + l * from_stride + j;
 #pragma GCC unroll 16
-      for (long i = 0; i < SIDE; ++i) prefetch_to_write(target + i * to_stride + AHEAD);
+      for (isize i = 0; i < SIDE; ++i) prefetch_to_write(target + i * to_stride + AHEAD);
       if constexpr (sizeof(T) < 16) {
         if (high == SIDE && wide == SIDE)
           return turn_tile<T>(target, to_stride, source, from_stride);
@@ -112,23 +112,23 @@ INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_
 }
 
 /** As turn_block, of numbers of 4 bytes. */
-inline void turn_words(void* to, long to_stride, const void* from, long from_stride, long width,
-                       long height) {
+inline void turn_words(void* to, isize to_stride, const void* from, isize from_stride, isize width,
+                       isize height) {
   turn_block(static_cast<uint32_t*>(to), to_stride, static_cast<const uint32_t*>(from), from_stride,
              width, height);
 }
 
 /** A few rows become interleaved: to[i * N + l] = from[l * stride + i]. */
 template <int N, class T>
-inline void interleave(T* __restrict to, const T* __restrict from, long stride, long count) {
-  for (long i = 0; i < count; ++i)
+inline void interleave(T* __restrict to, const T* __restrict from, isize stride, isize count) {
+  for (isize i = 0; i < count; ++i)
     for (int l = 0; l < N; ++l) to[i * N + l] = from[l * stride + i];
 }
 
 /** Interleaved values become rows: to[l * stride + i] = from[i * N + l]. */
 template <int N, class T>
-inline void separate(T* __restrict to, long stride, const T* __restrict from, long count) {
-  for (long i = 0; i < count; ++i)
+inline void separate(T* __restrict to, isize stride, const T* __restrict from, isize count) {
+  for (isize i = 0; i < count; ++i)
     for (int l = 0; l < N; ++l) to[l * stride + i] = from[i * N + l];
 }
 
@@ -139,9 +139,9 @@ INFUSE_INLINE vf every_second(vf a, vf b, Indices<I...>) {
 }
 
 /** As separate, of pairs of 4 bytes. */
-inline void separate_pairs(float* to, long stride, const float* from, long count) {
+inline void separate_pairs(float* to, isize stride, const float* from, isize count) {
   const typename CountTo<LANES>::type all{};
-  sweep(0, count, [&](long i, auto lanes) __attribute__((always_inline)) {
+  sweep(0, count, [&](isize i, auto lanes) __attribute__((always_inline)) {
     const float* pairs = from + 2 * i;
     const int n = 2 * infuse::count(lanes), first = n < LANES ? n : LANES;
     const vf a = load(pairs, Tail{first}), b = load(pairs + LANES, Tail{n - first});
@@ -151,14 +151,14 @@ inline void separate_pairs(float* to, long stride, const float* from, long count
 }
 
 template <class T>
-inline void interleave_any(T* to, const T* from, long stride, long count, long rows) {
+inline void interleave_any(T* to, const T* from, isize stride, isize count, isize rows) {
   if (rows == 2) interleave<2>(to, from, stride, count);
   if (rows == 3) interleave<3>(to, from, stride, count);
   if (rows == 4) interleave<4>(to, from, stride, count);
 }
 
 template <class T>
-inline void separate_any(T* to, long stride, const T* from, long count, long rows) {
+inline void separate_any(T* to, isize stride, const T* from, isize count, isize rows) {
   if (rows == 2) {
     if constexpr (sizeof(T) == 4)
       separate_pairs(reinterpret_cast<float*>(to), stride, reinterpret_cast<const float*>(from),

@@ -7,6 +7,6 @@
 #define INFUSE_SHARED_TRANSPOSE(how)                                                             \
   namespace infuse {                                                                             \
   namespace copying {                                                                            \
-  how template void turn_block<uint32_t>(uint32_t*, long, const uint32_t*, long, long, long);    \
+  how template void turn_block<uint32_t>(uint32_t*, isize, const uint32_t*, isize, isize, isize);    \
   }                                                                                              \
   }

@@ -8,10 +8,10 @@
 
 namespace infuse {
 
-constexpr long RANK_ROWS = LANES * 4;
-constexpr long RANK_BLOCK = 16;   // thresholds that are counted at a time
-constexpr long RANK_LIMITS = 17 * RANK_BLOCK;  // the last of each block, and all, for one column
-constexpr long RANK_LEAVES = 256;
+constexpr isize RANK_ROWS = LANES * 4;
+constexpr isize RANK_BLOCK = 16;   // thresholds that are counted at a time
+constexpr isize RANK_LIMITS = 17 * RANK_BLOCK;  // the last of each block, and all, for one column
+constexpr isize RANK_LEAVES = 256;
 
 /** A branch of a tree. An end is i for leaf i of the tree, RANK_LEAVES + i for branch i. */
 struct RankNode {
@@ -29,7 +29,7 @@ struct RankPiece {
  * ask all branches for a vector of rows takes less time than to walk down row by row. */
 template <class T>
 struct RankedTrees {
-  long pieces, trees, most_columns, most_nodes, least_rows;
+  isize pieces, trees, most_columns, most_nodes, least_rows;
   const RankPiece* ends_of_pieces;
   const int32_t* columns;
   const T* limits;
@@ -100,10 +100,10 @@ INFUSE_INLINE int8_t rank(const T* limits, T x) {
 }
 
 /** The number of the leaf that each row reaches, as a byte. */
-INFUSE_INLINE const uint8_t* leaves_of(const RankNode* nodes, long count, const char* ranks,
+INFUSE_INLINE const uint8_t* leaves_of(const RankNode* nodes, isize count, const char* ranks,
                                        char* results) {
   char* result = results + RANK_LEAVES * RANK_ROWS;
-  for (long i = 0; i < count; ++i, result += RANK_ROWS) {
+  for (isize i = 0; i < count; ++i, result += RANK_ROWS) {
     const RankNode& node = nodes[i];
     const auto above = *reinterpret_cast<const ranks_of_rows*>(ranks + node.column * RANK_ROWS) >
                        (ranks_of_rows)splat(node.limit);
@@ -117,7 +117,7 @@ INFUSE_INLINE const uint8_t* leaves_of(const RankNode* nodes, long count, const 
 }  // namespace tree_detail
 
 /** Bytes of scratch per worker for run_ranked_trees; `size` is that of an element. */
-constexpr long ranked_trees_scratch(long columns, long nodes, long size, long targets) {
+constexpr isize ranked_trees_scratch(isize columns, isize nodes, isize size, isize targets) {
   return (RANK_LEAVES + nodes + columns) * RANK_ROWS + tree_detail::rounded(RANK_ROWS * targets) +
          RANK_ROWS * size;
 }
@@ -126,36 +126,36 @@ constexpr long ranked_trees_scratch(long columns, long nodes, long size, long ta
  * of whole vectors where they are few. */
 template <int Join, class T, class V>
 inline void run_ranked_trees(Context& context, const RankedTrees<T>& ranked, const Trees<T>& trees,
-                             const TreeVotes<V>& votes, long rows, long width, long depth,
+                             const TreeVotes<V>& votes, isize rows, isize width, isize depth,
                              const T* x, V* y) {
   using namespace tree_detail;
-  const long targets = votes.count, rest = rows % RANK_ROWS;
-  const long walked = rest < ranked.least_rows ? rest : 0, asked = rows - walked;
-  const long groups = (asked + RANK_ROWS - 1) / RANK_ROWS;
-  const long work = RANK_ROWS * ranked.trees * (depth + 2);
-  const auto body = [&](long begin, long end, int worker) {
+  const isize targets = votes.count, rest = rows % RANK_ROWS;
+  const isize walked = rest < ranked.least_rows ? rest : 0, asked = rows - walked;
+  const isize groups = (asked + RANK_ROWS - 1) / RANK_ROWS;
+  const isize work = RANK_ROWS * ranked.trees * (depth + 2);
+  const auto body = [&](isize begin, isize end, int worker) {
     char* results = context.scratch(worker);
     char* ranks = results + (RANK_LEAVES + ranked.most_nodes) * RANK_ROWS;
     char* marks = ranks + ranked.most_columns * RANK_ROWS;
     T* values = reinterpret_cast<T*>(marks + rounded(RANK_ROWS * targets));
-    for (long i = 0; i < RANK_LEAVES; ++i) memset(results + i * RANK_ROWS, int(i), RANK_ROWS);
-    for (long group = begin; group < end; ++group) {
-      const long first = group * RANK_ROWS;
-      const long count = asked - first < RANK_ROWS ? asked - first : RANK_ROWS;
+    for (isize i = 0; i < RANK_LEAVES; ++i) memset(results + i * RANK_ROWS, int(i), RANK_ROWS);
+    for (isize group = begin; group < end; ++group) {
+      const isize first = group * RANK_ROWS;
+      const isize count = asked - first < RANK_ROWS ? asked - first : RANK_ROWS;
       V* scores = y + first * targets;
       bool* seen = begin_votes<Join>(votes, count, scores, marks);
-      long tree = 0, column = 0, node = 0;
-      for (long piece = 0; piece < ranked.pieces; ++piece) {
+      isize tree = 0, column = 0, node = 0;
+      for (isize piece = 0; piece < ranked.pieces; ++piece) {
         const RankPiece& last = ranked.ends_of_pieces[piece];
         for (char* to = ranks; column < last.column; ++column, to += RANK_ROWS) {
           copy_columns(ranked.columns + column, 1, x + first * width, width, count, count, 0,
                        values);
           const T* limits = ranked.limits + column * RANK_LIMITS;
-          for (long i = 0; i < count; ++i)
+          for (isize i = 0; i < count; ++i)
             reinterpret_cast<int8_t*>(to)[i] = rank(limits, values[i]);
         }
         for (; tree < last.tree; ++tree) {
-          const long nodes = ranked.ends[tree] - node;
+          const isize nodes = ranked.ends[tree] - node;
           const uint8_t* leaves = leaves_of(ranked.nodes + node, nodes, ranks, results);
           vote_rows<Join>(votes, tree, ranked.first_leaves[tree], leaves, count, scores, seen);
           node += nodes;

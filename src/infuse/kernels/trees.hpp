@@ -24,7 +24,7 @@ struct TreeNode {
 /** Trees of nodes: tree i begins with node i. A column is feature * TREE_MISSING_KINDS + kind. */
 template <class T>
 struct Trees {
-  long count, column_count;
+  isize count, column_count;
   const int32_t* columns;
   const TreeNode<T>* nodes;
   const int32_t* depths;
@@ -40,7 +40,7 @@ enum TreeJoin { TREE_ONE, TREE_TABLE, TREE_SUM, TREE_LEAST, TREE_MOST };
 
 template <class V>
 struct TreeVotes {
-  long count;  // of targets
+  isize count;  // of targets
   const int32_t* starts;
   const int32_t* targets;
   const V* votes;
@@ -50,25 +50,25 @@ namespace tree_detail {
 
 constexpr int PATHS = 8;       // ways down that are walked together
 constexpr int MOST_SHIFT = 8;  // a block has so many rows, as a power of two, where they fit
-constexpr long BLOCK_BYTES = 1 << 18;
+constexpr isize BLOCK_BYTES = 1 << 18;
 
 /** Copies columns of rows: `to` has column c of row i at c * stride + i; zero up to `room` rows. */
 template <class T>
-INFUSE_INLINE void copy_columns(const int32_t* columns, long column_count, const T* x, long width,
-                                long rows, long room, long stride, T* to) {
-  for (long c = 0; c < column_count; ++c, to += stride) {
+INFUSE_INLINE void copy_columns(const int32_t* columns, isize column_count, const T* x, isize width,
+                                isize rows, isize room, isize stride, T* to) {
+  for (isize c = 0; c < column_count; ++c, to += stride) {
     const T* from = x + columns[c] / TREE_MISSING_KINDS;
     const int kind = columns[c] % TREE_MISSING_KINDS;
     if (kind == TREE_ABOVE)
-      for (long i = 0; i < rows; ++i) to[i] = from[i * width];
+      for (isize i = 0; i < rows; ++i) to[i] = from[i * width];
     else if (kind == TREE_BELOW)
-      for (long i = 0; i < rows; ++i) {
+      for (isize i = 0; i < rows; ++i) {
         const T value = from[i * width];
         to[i] = value != value ? T(-__builtin_inf()) : value;
       }
     else
-      for (long i = 0; i < rows; ++i) to[i] = from[i * width] != from[i * width] ? T(-1) : T(1);
-    for (long i = rows; i < room; ++i) to[i] = T(0);
+      for (isize i = 0; i < rows; ++i) to[i] = from[i * width] != from[i * width] ? T(-1) : T(1);
+    for (isize i = rows; i < room; ++i) to[i] = T(0);
   }
 }
 
@@ -84,7 +84,7 @@ INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* x, in
     for (int k = 0; k < ROUND; ++k)
       for (int i = 0; i < PATHS; ++i) {
         const TreeNode<T>& node = nodes[place[i]];
-        const T value = x[(long(node.column) << shift) + (OneRow ? 0 : i)];
+        const T value = x[(isize(node.column) << shift) + (OneRow ? 0 : i)];
         const int32_t next = node.next + (value <= node.threshold);
         if (k == ROUND - 1) moved |= next ^ place[i];
         place[i] = next;
@@ -95,14 +95,14 @@ INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* x, in
 }
 
 template <int Join, class V>
-INFUSE_INLINE void vote(const TreeVotes<V>& votes, long tree, long leaf, V* scores, bool* seen) {
+INFUSE_INLINE void vote(const TreeVotes<V>& votes, isize tree, isize leaf, V* scores, bool* seen) {
   if (Join == TREE_ONE) {
     scores[votes.targets[tree]] += votes.votes[leaf];
     return;
   }
   if (Join == TREE_TABLE) {
     const V* values = votes.votes + leaf * votes.count;
-    for (long k = 0; k < votes.count; ++k) scores[k] += values[k];
+    for (isize k = 0; k < votes.count; ++k) scores[k] += values[k];
     return;
   }
   for (int32_t v = votes.starts[leaf]; v < votes.starts[leaf + 1]; ++v) {
@@ -120,16 +120,16 @@ INFUSE_INLINE void vote(const TreeVotes<V>& votes, long tree, long leaf, V* scor
 
 /** The votes of the leaf of each row of a tree, counted from `first_leaf`. */
 template <int Join, class Leaf, class V>
-INFUSE_INLINE void vote_rows(const TreeVotes<V>& votes, long tree, long first_leaf,
-                            const Leaf* leaves, long rows, V* scores, bool* seen) {
-  const long targets = votes.count;
+INFUSE_INLINE void vote_rows(const TreeVotes<V>& votes, isize tree, isize first_leaf,
+                            const Leaf* leaves, isize rows, V* scores, bool* seen) {
+  const isize targets = votes.count;
   if (Join == TREE_ONE) {
     const V* values = votes.votes + first_leaf;
     scores += votes.targets[tree];
-    for (long i = 0; i < rows; ++i) scores[i * targets] += values[leaves[i]];
+    for (isize i = 0; i < rows; ++i) scores[i * targets] += values[leaves[i]];
     return;
   }
-  for (long i = 0; i < rows; ++i)
+  for (isize i = 0; i < rows; ++i)
     vote<Join>(votes, tree, first_leaf + leaves[i], scores + i * targets,
                seen ? seen + i * targets : nullptr);
 }
@@ -138,17 +138,17 @@ INFUSE_INLINE void vote_rows(const TreeVotes<V>& votes, long tree, long first_le
 template <int Join, class T, class V>
 INFUSE_INLINE void one_row(const Trees<T>& trees, const TreeVotes<V>& votes, const T* x, V* scores,
                            bool* seen) {
-  for (long first = 0; first < trees.count; first += PATHS) {
-    const long last = first + PATHS < trees.count ? first + PATHS : trees.count;
+  for (isize first = 0; first < trees.count; first += PATHS) {
+    const isize last = first + PATHS < trees.count ? first + PATHS : trees.count;
     int32_t at[PATHS];
     int depth = 0;
     for (int i = 0; i < PATHS; ++i) {
-      const long tree = first + i < last ? first + i : last - 1;
+      const isize tree = first + i < last ? first + i : last - 1;
       at[i] = int32_t(tree);
       depth = trees.depths[tree] > depth ? trees.depths[tree] : depth;
     }
     descend<true>(trees.nodes, at, x, 0, depth);
-    for (long tree = first; tree < last; ++tree)
+    for (isize tree = first; tree < last; ++tree)
       vote<Join>(votes, tree, trees.leaves[at[tree - first]], scores, seen);
   }
 }
@@ -156,13 +156,13 @@ INFUSE_INLINE void one_row(const Trees<T>& trees, const TreeVotes<V>& votes, con
 /** Rows of a block through one tree after another, whole groups of PATHS. */
 template <int Join, class T, class V>
 INFUSE_INLINE void block(const Trees<T>& trees, const TreeVotes<V>& votes, const T* x, int shift,
-                         long rows, V* scores, bool* seen) {
+                         isize rows, V* scores, bool* seen) {
   const TreeNode<T>* nodes = trees.nodes;
   const int32_t* leaves = trees.leaves;
-  const long targets = votes.count;
-  for (long tree = 0; tree < trees.count; ++tree) {
+  const isize targets = votes.count;
+  for (isize tree = 0; tree < trees.count; ++tree) {
     const int depth = trees.depths[tree];
-    for (long first = 0; first < rows; first += PATHS) {
+    for (isize first = 0; first < rows; first += PATHS) {
       int32_t at[PATHS];
       for (int i = 0; i < PATHS; ++i) at[i] = int32_t(tree);
       descend<false>(nodes, at, x + first, shift, depth);
@@ -174,18 +174,18 @@ INFUSE_INLINE void block(const Trees<T>& trees, const TreeVotes<V>& votes, const
 }
 
 /** The rows of a block, as a power of two, for so many bytes that each has in it. */
-constexpr int block_shift(long bytes) {
+constexpr int block_shift(isize bytes) {
   int shift = MOST_SHIFT;
-  while ((1L << shift) > PATHS && (bytes << shift) > BLOCK_BYTES) --shift;
+  while ((isize(1) << shift) > PATHS && (bytes << shift) > BLOCK_BYTES) --shift;
   return shift;
 }
 
-constexpr long rounded(long bytes) { return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE; }
+constexpr isize rounded(isize bytes) { return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE; }
 
 /** Zeros, and votes that nobody has seen, for the rows that are next. */
 template <int Join, class V>
-INFUSE_INLINE bool* begin_votes(const TreeVotes<V>& votes, long rows, V* scores, char* scratch) {
-  for (long i = 0; i < rows * votes.count; ++i) scores[i] = V(0);
+INFUSE_INLINE bool* begin_votes(const TreeVotes<V>& votes, isize rows, V* scores, char* scratch) {
+  for (isize i = 0; i < rows * votes.count; ++i) scores[i] = V(0);
   if (Join != TREE_LEAST && Join != TREE_MOST) return nullptr;
   memset(scratch, 0, size_t(rows * votes.count));
   return reinterpret_cast<bool*>(scratch);
@@ -194,7 +194,7 @@ INFUSE_INLINE bool* begin_votes(const TreeVotes<V>& votes, long rows, V* scores,
 }  // namespace tree_detail
 
 /** Bytes of scratch per worker for run_trees; `size` is that of an element. */
-constexpr long trees_scratch(long columns, long size, long targets) {
+constexpr isize trees_scratch(isize columns, isize size, isize targets) {
   using namespace tree_detail;
   return (rounded(targets << MOST_SHIFT)) +
          rounded((columns + 1) * size << block_shift((columns + 1) * size));
@@ -205,23 +205,23 @@ constexpr long trees_scratch(long columns, long size, long targets) {
  * there are none.
  */
 template <int Join, class T, class V>
-inline void run_trees(Context& context, const Trees<T>& trees, const TreeVotes<V>& votes, long rows,
-                      long width, long depth, const T* x, V* y) {
+inline void run_trees(Context& context, const Trees<T>& trees, const TreeVotes<V>& votes, isize rows,
+                      isize width, isize depth, const T* x, V* y) {
   using namespace tree_detail;
-  const long work = trees.count * (depth + 2) * 2, targets = votes.count;
-  const int shift = block_shift((trees.column_count + 1) * long(sizeof(T)));
+  const isize work = trees.count * (depth + 2) * 2, targets = votes.count;
+  const int shift = block_shift((trees.column_count + 1) * isize(sizeof(T)));
   context.parallel(
       rows,
-      [&](long begin, long end, int worker) {
+      [&](isize begin, isize end, int worker) {
         char* scratch = context.scratch(worker);
         T* values = reinterpret_cast<T*>(scratch + rounded(targets << MOST_SHIFT));
-        for (long first = begin, count; first < end; first += count) {
-          count = end - first < (1L << shift) ? end - first : 1L << shift;
+        for (isize first = begin, count; first < end; first += count) {
+          count = end - first < (isize(1) << shift) ? end - first : isize(1) << shift;
           const bool whole = count >= PATHS;
           count = whole ? count / PATHS * PATHS : 1;
           bool* seen = begin_votes<Join>(votes, count, y + first * targets, scratch);
           copy_columns(trees.columns, trees.column_count, x + first * width, width, count, count,
-                       whole ? 1L << shift : 1L, values);
+                       whole ? isize(1) << shift : isize(1), values);
           if (whole)
             block<Join>(trees, votes, values, shift, count, y + first * targets, seen);
           else

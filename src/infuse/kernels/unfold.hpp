@@ -10,25 +10,25 @@ constexpr int MOST_UNFOLD_AXES = 6;
 
 /** One spatial axis of an image and the windows over it. */
 struct UnfoldAxis {
-  long size, count, kernel, stride, dilation, before;
+  isize size, count, kernel, stride, dilation, before;
 };
 
 struct UnfoldShape {
   int rank;
   UnfoldAxis axis[MOST_UNFOLD_AXES];
 
-  long image() const {
-    long all = 1;
+  isize image() const {
+    isize all = 1;
     for (int a = 0; a < rank; ++a) all *= axis[a].size;
     return all;
   }
-  long counts() const {
-    long all = 1;
+  isize counts() const {
+    isize all = 1;
     for (int a = 0; a < rank; ++a) all *= axis[a].count;
     return all;
   }
-  long window() const {
-    long all = 1;
+  isize window() const {
+    isize all = 1;
     for (int a = 0; a < rank; ++a) all *= axis[a].kernel;
     return all;
   }
@@ -38,40 +38,40 @@ namespace unfold_detail {
 
 /** The windows [first, last) along an axis whose tap `k` lies inside; where that of window 0 lies. */
 struct Line {
-  long start, first, last;
+  isize start, first, last;
 
-  Line(const UnfoldAxis& a, long k) : start(k * a.dilation - a.before), first(0), last(a.count) {
+  Line(const UnfoldAxis& a, isize k) : start(k * a.dilation - a.before), first(0), last(a.count) {
     if (start < 0) first = (-start + a.stride - 1) / a.stride;
-    const long room = a.size - start;
-    const long end = room <= 0 ? 0 : (room + a.stride - 1) / a.stride;
+    const isize room = a.size - start;
+    const isize end = room <= 0 ? 0 : (room + a.stride - 1) / a.stride;
     if (end < last) last = end;
   }
 };
 
 template <class T>
-INFUSE_INLINE void add_row(T* to, const T* from, long first, long last) {
-  for (long j = first; j < last; ++j) to[j] = plus(to[j], from[j]);
+INFUSE_INLINE void add_row(T* to, const T* from, isize first, isize last) {
+  for (isize j = first; j < last; ++j) to[j] = plus(to[j], from[j]);
 }
-INFUSE_INLINE void add_row(float* to, const float* from, long first, long last) {
-  sweep(first, last, [&](long j, auto lanes) __attribute__((always_inline)) {
+INFUSE_INLINE void add_row(float* to, const float* from, isize first, isize last) {
+  sweep(first, last, [&](isize j, auto lanes) __attribute__((always_inline)) {
     store(to + j, load(to + j, lanes) + load(from + j, lanes), lanes);
   });
 }
 
 /** Adds one tap of all windows to the image. */
 template <class T>
-inline void add_tap(const UnfoldShape& s, const long* tap, const T* from, T* image) {
-  long lines = 1;
+inline void add_tap(const UnfoldShape& s, const isize* tap, const T* from, T* image) {
+  isize lines = 1;
   for (int a = 0; a + 1 < s.rank; ++a) lines *= s.axis[a].count;
   const UnfoldAxis& inner = s.axis[s.rank - 1];
   const Line line(inner, tap[s.rank - 1]);
-  long index[MOST_UNFOLD_AXES] = {};
-  for (long i = 0; i < lines; ++i) {
-    long at = 0, step = inner.size;
+  isize index[MOST_UNFOLD_AXES] = {};
+  for (isize i = 0; i < lines; ++i) {
+    isize at = 0, step = inner.size;
     bool inside = true;
     for (int a = s.rank - 2; a >= 0; --a) {
       const UnfoldAxis& axis = s.axis[a];
-      const long place = index[a] * axis.stride + tap[a] * axis.dilation - axis.before;
+      const isize place = index[a] * axis.stride + tap[a] * axis.dilation - axis.before;
       inside = inside && place >= 0 && place < axis.size;
       at += place * step;
       step *= axis.size;
@@ -83,7 +83,7 @@ inline void add_tap(const UnfoldShape& s, const long* tap, const T* from, T* ima
     if (inner.stride == 1)
       add_row(to, row, line.first, line.last);
     else
-      for (long j = line.first; j < line.last; ++j)
+      for (isize j = line.first; j < line.last; ++j)
         to[j * inner.stride] = plus(to[j * inner.stride], row[j]);
   }
 }
@@ -92,23 +92,23 @@ inline void add_tap(const UnfoldShape& s, const long* tap, const T* from, T* ima
 
 /** Images y [planes, size ..] whose windows are x [planes, kernel .., count ..]. */
 template <class T>
-inline void col2im(Context& context, const UnfoldShape& s, long planes, const T* x, T* y) {
+inline void col2im(Context& context, const UnfoldShape& s, isize planes, const T* x, T* y) {
   using namespace unfold_detail;
-  const long pixels = s.image(), counts = s.counts(), window = s.window();
+  const isize pixels = s.image(), counts = s.counts(), window = s.window();
   context.parallel(
       planes,
-      [&](long begin, long end, int) {
-        for (long plane = begin; plane < end; ++plane) {
+      [&](isize begin, isize end, int) {
+        for (isize plane = begin; plane < end; ++plane) {
           T* image = y + plane * pixels;
-          for (long i = 0; i < pixels; ++i) image[i] = T(0);
-          long tap[MOST_UNFOLD_AXES] = {};
-          for (long t = 0; t < window; ++t) {
+          for (isize i = 0; i < pixels; ++i) image[i] = T(0);
+          isize tap[MOST_UNFOLD_AXES] = {};
+          for (isize t = 0; t < window; ++t) {
             add_tap(s, tap, x + (plane * window + t) * counts, image);
             for (int a = s.rank - 1; a >= 0 && ++tap[a] == s.axis[a].kernel; --a) tap[a] = 0;
           }
         }
       },
-      1 + COPY_GRAIN / (counts * window * long(sizeof(T)) + 1));
+      1 + COPY_GRAIN / (counts * window * isize(sizeof(T)) + 1));
 }
 
 /**
@@ -116,20 +116,20 @@ inline void col2im(Context& context, const UnfoldShape& s, long planes, const T*
  * elsewhere. False when an index lies outside.
  */
 template <class T>
-inline bool max_unpool(Context& context, int rank, const long* least, const long* size, long count,
+inline bool max_unpool(Context& context, int rank, const isize* least, const isize* size, isize count,
                        const T* x, const int64_t* index, T* y) {
-  long inside = 1, all = 1;
+  isize inside = 1, all = 1;
   bool same = true;
   for (int a = 0; a < rank; ++a) {
     inside *= least[a], all *= size[a];
     same = same && least[a] == size[a];
   }
   fill(context, y, all, T(0));
-  for (long i = 0; i < count; ++i) {
-    long at = index[i];
+  for (isize i = 0; i < count; ++i) {
+    isize at = index[i];
     if (at < 0 || at >= inside) return false;
     if (!same) {
-      long rest = at, step = 1;
+      isize rest = at, step = 1;
       at = 0;
       for (int a = rank - 1; a >= 0; --a) {
         at += rest % least[a] * step;
@@ -144,7 +144,7 @@ inline bool max_unpool(Context& context, int rank, const long* least, const long
 
 /** Deformed windows over images [n, size .., c]. */
 struct DeformShape {
-  long n, c, groups, offset_groups;
+  isize n, c, groups, offset_groups;
   UnfoldShape windows;
 };
 
@@ -153,21 +153,21 @@ namespace unfold_detail {
 /** The pixels around a place and what they weigh. */
 template <class T>
 struct Around {
-  long at[1 << MOST_UNFOLD_AXES];
+  isize at[1 << MOST_UNFOLD_AXES];
   T weight[1 << MOST_UNFOLD_AXES];
   int count;
 
   Around() : count(1) { at[0] = 0, weight[0] = 1; }
 
-  void along(T place, long size) {
+  void along(T place, isize size) {
     if (!(place > T(-1) && place < T(size))) {
       count = 0;
       return;
     }
     const T base = infuse::floor(place), far = place - base;
-    const long low = long(base);
+    const isize low = isize(base);
     int kept = 0;
-    long next_at[1 << MOST_UNFOLD_AXES];
+    isize next_at[1 << MOST_UNFOLD_AXES];
     T next[1 << MOST_UNFOLD_AXES];
     for (int i = 0; i < count; ++i) {
       if (low >= 0) next_at[kept] = at[i] * size + low, next[kept++] = weight[i] * (1 - far);
@@ -191,43 +191,43 @@ inline void deform_columns(Context& context, const DeformShape& s, const T* x, c
                            const T* mask, T* columns) {
   using namespace unfold_detail;
   const UnfoldShape& u = s.windows;
-  const long counts = u.counts(), window = u.window(), pixels = u.image();
-  const long depth = s.c / s.groups, part = s.c / s.offset_groups;
+  const isize counts = u.counts(), window = u.window(), pixels = u.image();
+  const isize depth = s.c / s.groups, part = s.c / s.offset_groups;
   context.parallel(
       s.n * counts,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
-          const long n = row / counts, spot = row % counts;
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
+          const isize n = row / counts, spot = row % counts;
           const T* image = x + n * pixels * s.c;
           T* to = columns + row * window * s.c;
-          long start[MOST_UNFOLD_AXES];
-          for (long rest = spot, a = u.rank - 1; a >= 0; --a) {
+          isize start[MOST_UNFOLD_AXES];
+          for (isize rest = spot, a = u.rank - 1; a >= 0; --a) {
             start[a] = rest % u.axis[a].count * u.axis[a].stride - u.axis[a].before;
             rest /= u.axis[a].count;
           }
-          for (long g = 0; g < s.offset_groups; ++g) {
-            long tap[MOST_UNFOLD_AXES] = {};
-            for (long t = 0; t < window; ++t) {
-              const long unit = (n * s.offset_groups + g) * window + t;
+          for (isize g = 0; g < s.offset_groups; ++g) {
+            isize tap[MOST_UNFOLD_AXES] = {};
+            for (isize t = 0; t < window; ++t) {
+              const isize unit = (n * s.offset_groups + g) * window + t;
               Around<T> around;
               for (int a = 0; a < u.rank && around.count; ++a) {
                 const T moved = offset[(unit * u.rank + a) * counts + spot];
                 around.along(T(start[a] + tap[a] * u.axis[a].dilation) + moved, u.axis[a].size);
               }
               const T scale = mask ? mask[unit * counts + spot] : T(1);
-              for (long c = g * part, stop; c < (g + 1) * part; c = stop) {
-                const long group = c / depth;
+              for (isize c = g * part, stop; c < (g + 1) * part; c = stop) {
+                const isize group = c / depth;
                 stop = (group + 1) * depth < (g + 1) * part ? (group + 1) * depth : (g + 1) * part;
                 T* out = to + (group * window + t) * depth + (c - group * depth);
-                const long wide = stop - c;
-                for (long j = 0; j < wide; ++j) out[j] = 0;
+                const isize wide = stop - c;
+                for (isize j = 0; j < wide; ++j) out[j] = 0;
                 for (int i = 0; i < around.count; ++i) {
                   const T* from = image + around.at[i] * s.c + c;
                   const T weight = around.weight[i];
-                  for (long j = 0; j < wide; ++j) out[j] += from[j] * weight;
+                  for (isize j = 0; j < wide; ++j) out[j] += from[j] * weight;
                 }
                 if (mask)
-                  for (long j = 0; j < wide; ++j) out[j] *= scale;
+                  for (isize j = 0; j < wide; ++j) out[j] *= scale;
               }
               for (int a = u.rank - 1; a >= 0 && ++tap[a] == u.axis[a].kernel; --a) tap[a] = 0;
             }

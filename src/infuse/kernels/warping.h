@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "isize.h"
+
 #ifdef __cplusplus
 namespace infuse {
 #endif
@@ -10,14 +12,14 @@ namespace infuse {
 /** The steps of the path from the first to the last of costs [rows, columns], row and column of each
  *  in two lines of `limit` numbers; `sums` holds columns + 1 numbers, `steps` rows * columns. Of equal
  *  sums that of the column before is taken, and both before only where it is less than either. */
-static inline long warping_path(long rows, long columns, const float* costs, float* sums, uint8_t* steps,
-                                long limit, int32_t* path) {
-  long count = 0, i = rows, j = columns;
-  for (long column = 0; column <= columns; ++column) sums[column] = column ? INFINITY : 0;
-  for (long row = 0; row < rows; ++row) {
+static inline isize warping_path(isize rows, isize columns, const float* costs, float* sums, uint8_t* steps,
+                                isize limit, int32_t* path) {
+  isize count = 0, i = rows, j = columns;
+  for (isize column = 0; column <= columns; ++column) sums[column] = column ? INFINITY : 0;
+  for (isize row = 0; row < rows; ++row) {
     float both = sums[0];
     sums[0] = INFINITY;
-    for (long column = 0; column < columns; ++column) {
+    for (isize column = 0; column < columns; ++column) {
       const float above = sums[column + 1], before = sums[column];
       const int step = both < above && both < before ? 0 : above < both && above < before ? 1 : 2;
       const float least = step == 0 ? both : step == 1 ? above : before;
@@ -34,8 +36,8 @@ static inline long warping_path(long rows, long columns, const float* costs, flo
     i -= step != 2;
     j -= step != 1;
   }
-  for (long line = 0; line < 2; ++line)
-    for (long k = 0; k < count / 2; ++k) {
+  for (isize line = 0; line < 2; ++line)
+    for (isize k = 0; k < count / 2; ++k) {
       int32_t *first = path + line * limit + k, *last = path + line * limit + count - 1 - k;
       const int32_t other = *first;
       *first = *last;

@@ -3,25 +3,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "isize.h"
+
 #ifdef __cplusplus
 namespace infuse {
 #endif
 
 /** The quotient rounded down; 0 for a divisor of 0. */
-static inline long floor_div(long a, long b) {
+static inline isize floor_div(isize a, isize b) {
   if (b == 0) return 0;
-  const long q = a / b;
+  const isize q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
-static inline long floor_mod(long a, long b) { return a - floor_div(a, b) * b; }
-static inline long max_long(long a, long b) { return a > b ? a : b; }
-static inline long min_long(long a, long b) { return a < b ? a : b; }
+static inline isize floor_mod(isize a, isize b) { return a - floor_div(a, b) * b; }
+static inline isize max_long(isize a, isize b) { return a > b ? a : b; }
+static inline isize min_long(isize a, isize b) { return a < b ? a : b; }
 
 /** The size of an axis along which operands of sizes a and b are combined. */
-static inline long broadcast_size(long a, long b) { return a == 1 ? b : a; }
+static inline isize broadcast_size(isize a, isize b) { return a == 1 ? b : a; }
 
 /** Whether they can be: equal, or one of them 1. */
-static inline bool do_broadcast(long a, long b) { return a == b || a == 1 || b == 1; }
+static inline bool do_broadcast(isize a, isize b) { return a == b || a == 1 || b == 1; }
 
 /** The same as estimates of what does not fit into a long. */
 static inline double estimated_div(double a, double b) { return b == 0 ? 0 : __builtin_floor(a / b); }
@@ -31,7 +33,7 @@ static inline double estimated_min(double a, double b) { return a < b ? a : b; }
 static inline double estimated_broadcast(double a, double b) { return a == 1 ? b : a; }
 
 /** Bytes that no tensor reaches: what is larger comes of sizes that overflow. */
-#define TOO_LARGE 0x1p46
+#define TOO_LARGE ((double)MOST_BYTES)
 
 #ifdef __cplusplus
 }  // namespace infuse

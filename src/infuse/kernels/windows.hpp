@@ -10,55 +10,55 @@ constexpr int MOST_WINDOW_AXES = 6;
 
 /** Sizes along one spatial axis. `after` counts only in means that count padding. */
 struct WindowAxis {
-  long in, out, kernel, stride, dilation, before, after;
+  isize in, out, kernel, stride, dilation, before, after;
 };
 
 /** Images [n, in .., c] and windows over their spatial axes. */
 struct Windows {
-  long n, c;
+  isize n, c;
   int rank;
   WindowAxis axis[MOST_WINDOW_AXES];
 };
 
 namespace window_detail {
 
-constexpr long BLOCK = 64;  // channels that are summed up at once
-constexpr long GRAIN = 16384;
+constexpr isize BLOCK = 64;  // channels that are summed up at once
+constexpr isize GRAIN = 16384;
 
-inline long outputs(const Windows& w) {
-  long all = 1;
+inline isize outputs(const Windows& w) {
+  isize all = 1;
   for (int a = 0; a < w.rank; ++a) all *= w.axis[a].out;
   return all;
 }
 
-inline long inputs(const Windows& w) {
-  long all = 1;
+inline isize inputs(const Windows& w) {
+  isize all = 1;
   for (int a = 0; a < w.rank; ++a) all *= w.axis[a].in;
   return all;
 }
 
-inline long taps(const Windows& w) {
-  long all = 1;
+inline isize taps(const Windows& w) {
+  isize all = 1;
   for (int a = 0; a < w.rank; ++a) all *= w.axis[a].kernel;
   return all;
 }
 
 /** One window: for every axis its first tap inside, how many lie inside, and where the first is. */
 struct Place {
-  long skip[MOST_WINDOW_AXES], count[MOST_WINDOW_AXES], first[MOST_WINDOW_AXES];
-  long counted;  // taps inside the image and its padding
-  long inside;   // taps inside the image
+  isize skip[MOST_WINDOW_AXES], count[MOST_WINDOW_AXES], first[MOST_WINDOW_AXES];
+  isize counted;  // taps inside the image and its padding
+  isize inside;   // taps inside the image
 };
 
-inline Place place(const Windows& w, long output) {
+inline Place place(const Windows& w, isize output) {
   Place p;
   p.counted = p.inside = 1;
   for (int a = w.rank - 1; a >= 0; --a) {
     const WindowAxis& axis = w.axis[a];
-    long start = output % axis.out * axis.stride - axis.before;
+    isize start = output % axis.out * axis.stride - axis.before;
     output /= axis.out;
-    auto taps_before = [&](long end) {
-      long count = end <= start ? 0 : (end - start + axis.dilation - 1) / axis.dilation;
+    auto taps_before = [&](isize end) {
+      isize count = end <= start ? 0 : (end - start + axis.dilation - 1) / axis.dilation;
       return count < axis.kernel ? count : axis.kernel;
     };
     p.skip[a] = taps_before(0);
@@ -74,11 +74,11 @@ inline Place place(const Windows& w, long output) {
 template <class Body>
 INFUSE_INLINE void each_tap(const Windows& w, const Place& p, const Body& body) {
   if (p.inside <= 0) return;
-  long at[MOST_WINDOW_AXES] = {};
-  for (long i = 0; i < p.inside; ++i) {
-    long tap = 0, pixel = 0, leading = 0, step = 1;
+  isize at[MOST_WINDOW_AXES] = {};
+  for (isize i = 0; i < p.inside; ++i) {
+    isize tap = 0, pixel = 0, leading = 0, step = 1;
     for (int a = 0; a < w.rank; ++a) {
-      long inside = p.first[a] + at[a] * w.axis[a].dilation;
+      isize inside = p.first[a] + at[a] * w.axis[a].dilation;
       tap = tap * w.axis[a].kernel + p.skip[a] + at[a];
       pixel = pixel * w.axis[a].in + inside;
       leading += inside * step;
@@ -96,29 +96,29 @@ INFUSE_INLINE void each_tap(const Windows& w, const Place& p, const Body& body) 
  * filters / groups], bias [filters] or null.
  */
 template <class T>
-inline void window_conv(Context& context, const Windows& shape, long filters, long groups,
+inline void window_conv(Context& context, const Windows& shape, isize filters, isize groups,
                         const T* x, const T* w, const T* bias, T* y) {
   using namespace window_detail;
-  long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
-  long depth = shape.c / groups, wide = filters / groups;
+  isize all = outputs(shape), pixels = inputs(shape), count = taps(shape);
+  isize depth = shape.c / groups, wide = filters / groups;
   context.parallel(
       shape.n * all,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           Place p = place(shape, row % all);
           const T* image = x + row / all * pixels * shape.c;
-          for (long m = 0; m < filters;) {
-            long group = m / wide, stop = (group + 1) * wide;
-            long block = stop - m < BLOCK ? stop - m : BLOCK;
+          for (isize m = 0; m < filters;) {
+            isize group = m / wide, stop = (group + 1) * wide;
+            isize block = stop - m < BLOCK ? stop - m : BLOCK;
             T sum[BLOCK];
-            for (long j = 0; j < block; ++j) sum[j] = T(0);
-            each_tap(shape, p, [&](long tap, long pixel, long) {
+            for (isize j = 0; j < block; ++j) sum[j] = T(0);
+            each_tap(shape, p, [&](isize tap, isize pixel, isize) {
               const T* from = image + pixel * shape.c + group * depth;
               const T* weight = w + (group * count + tap) * depth * wide + (m - group * wide);
-              for (long k = 0; k < depth; ++k, weight += wide)
-                for (long j = 0; j < block; ++j) sum[j] += from[k] * weight[j];
+              for (isize k = 0; k < depth; ++k, weight += wide)
+                for (isize j = 0; j < block; ++j) sum[j] += from[k] * weight[j];
             });
-            for (long j = 0; j < block; ++j)
+            for (isize j = 0; j < block; ++j)
               y[row * filters + m + j] = bias ? T(sum[j] + bias[m + j]) : sum[j];
             m += block;
           }
@@ -159,22 +159,22 @@ template <class T, class Op>
 inline void window_sum(Context& context, const Windows& shape, bool count_padding, const Op& op,
                        const T* x, T* y) {
   using namespace window_detail;
-  long all = outputs(shape), pixels = inputs(shape);
+  isize all = outputs(shape), pixels = inputs(shape);
   context.parallel(
       shape.n * all,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           Place p = place(shape, row % all);
           const T* image = x + row / all * pixels * shape.c;
-          for (long c = 0; c < shape.c; c += BLOCK) {
-            long block = shape.c - c < BLOCK ? shape.c - c : BLOCK;
+          for (isize c = 0; c < shape.c; c += BLOCK) {
+            isize block = shape.c - c < BLOCK ? shape.c - c : BLOCK;
             T sum[BLOCK] = {};
-            each_tap(shape, p, [&](long, long pixel, long) {
+            each_tap(shape, p, [&](isize, isize pixel, isize) {
               const T* from = image + pixel * shape.c + c;
-              for (long j = 0; j < block; ++j) sum[j] = op.step(sum[j], from[j]);
+              for (isize j = 0; j < block; ++j) sum[j] = op.step(sum[j], from[j]);
             });
             T counted = T(count_padding ? p.counted : p.inside);
-            for (long j = 0; j < block; ++j) y[row * shape.c + c + j] = op.end(sum[j], counted);
+            for (isize j = 0; j < block; ++j) y[row * shape.c + c + j] = op.end(sum[j], counted);
           }
         }
       },
@@ -185,10 +185,10 @@ namespace window_detail {
 
 /** The taps of a window along one axis that lie inside: the first, and the one after the last. */
 struct Inside {
-  long begin, end;
+  isize begin, end;
 };
 
-inline Inside inside(const WindowAxis& axis, long start) {
+inline Inside inside(const WindowAxis& axis, isize start) {
   Inside taps{0, axis.kernel};
   while (taps.begin < taps.end && start + taps.begin * axis.dilation < 0) ++taps.begin;
   while (taps.begin < taps.end && start + (taps.end - 1) * axis.dilation >= axis.in) --taps.end;
@@ -198,15 +198,15 @@ inline Inside inside(const WindowAxis& axis, long start) {
 /** The taps of a window of a plane that lie inside, and how places in the plane are numbered. */
 struct PlaneWindow {
   Inside rows, columns;
-  long top, left, down, right;  // where tap 0 is, and from each tap to the next
-  long width, row_step, column_step;
+  isize top, left, down, right;  // where tap 0 is, and from each tap to the next
+  isize width, row_step, column_step;
 
   /** Calls body(pixel, number) for every tap. */
   template <class Body>
   INFUSE_INLINE void each(const Body& body) const {
-    for (long i = rows.begin; i < rows.end; ++i)
-      for (long k = columns.begin; k < columns.end; ++k) {
-        long row = top + i * down, column = left + k * right;
+    for (isize i = rows.begin; i < rows.end; ++i)
+      for (isize k = columns.begin; k < columns.end; ++k) {
+        isize row = top + i * down, column = left + k * right;
         body(row * width + column, int(row * row_step + column * column_step));
       }
   }
@@ -214,12 +214,12 @@ struct PlaneWindow {
 
 /** The largest elements of some channels and the numbers of their pixels, -1 without any. */
 template <class T>
-INFUSE_INLINE void largest(const PlaneWindow& window, T lowest, const T* x, long c, long count,
+INFUSE_INLINE void largest(const PlaneWindow& window, T lowest, const T* x, isize c, isize count,
                            T* best, int* found) {
-  for (long j = 0; j < count; ++j) best[j] = lowest, found[j] = -1;
-  window.each([&](long pixel, int number) {
+  for (isize j = 0; j < count; ++j) best[j] = lowest, found[j] = -1;
+  window.each([&](isize pixel, int number) {
     const T* from = x + pixel * c;
-    for (long j = 0; j < count; ++j) {
+    for (isize j = 0; j < count; ++j) {
       bool better = found[j] < 0 || from[j] > best[j] || (from[j] != from[j] && best[j] == best[j]);
       best[j] = better ? from[j] : best[j];
       found[j] = better ? number : found[j];
@@ -228,11 +228,11 @@ INFUSE_INLINE void largest(const PlaneWindow& window, T lowest, const T* x, long
 }
 
 template <class L>
-INFUSE_INLINE void largest_lanes(const PlaneWindow& window, float lowest, const float* x, long c,
+INFUSE_INLINE void largest_lanes(const PlaneWindow& window, float lowest, const float* x, isize c,
                                  L lanes, float* best, int* found) {
   vf top = splat(lowest);
   vi at = splat(int32_t(-1));
-  window.each([&](long pixel, int number) {
+  window.each([&](isize pixel, int number) {
     vf from = load(x + pixel * c, lanes);
     vi better = (at < 0) | (from > top) | ((from != from) & (top == top));
     top = select(better, from, top);
@@ -242,9 +242,9 @@ INFUSE_INLINE void largest_lanes(const PlaneWindow& window, float lowest, const 
   store(found, at, lanes);
 }
 
-INFUSE_INLINE void largest(const PlaneWindow& window, float lowest, const float* x, long c,
-                           long count, float* best, int* found) {
-  long j = 0;
+INFUSE_INLINE void largest(const PlaneWindow& window, float lowest, const float* x, isize c,
+                           isize count, float* best, int* found) {
+  isize j = 0;
   for (; j + LANES <= count; j += LANES)
     largest_lanes(window, lowest, x + j, c, Full{}, best + j, found + j);
   if (j < count) largest_lanes(window, lowest, x + j, c, Tail{int(count - j)}, best + j, found + j);
@@ -255,29 +255,29 @@ template <class T>
 inline void planes_max(Context& context, const Windows& shape, T lowest, const T* x, T* y,
                        int64_t* index, bool first_leads) {
   const WindowAxis &down = shape.axis[0], &right = shape.axis[1];
-  long pixels = down.in * right.in, c = shape.c;
+  isize pixels = down.in * right.in, c = shape.c;
   context.parallel(
       shape.n * down.out,
-      [&](long begin, long end, int) {
+      [&](isize begin, isize end, int) {
         PlaneWindow window;
         window.down = down.dilation, window.right = right.dilation, window.width = right.in;
         window.row_step = first_leads ? 1 : right.in;
         window.column_step = first_leads ? down.in : 1;
-        for (long line = begin; line < end; ++line) {
-          long n = line / down.out;
+        for (isize line = begin; line < end; ++line) {
+          isize n = line / down.out;
           window.top = line % down.out * down.stride - down.before;
           window.rows = inside(down, window.top);
-          for (long column = 0; column < right.out; ++column) {
+          for (isize column = 0; column < right.out; ++column) {
             window.left = column * right.stride - right.before;
             window.columns = inside(right, window.left);
             T* to = y + (line * right.out + column) * c;
             int64_t* numbers = index ? index + (line * right.out + column) * c : nullptr;
-            for (long first = 0; first < c; first += BLOCK) {
-              long count = c - first < BLOCK ? c - first : BLOCK;
+            for (isize first = 0; first < c; first += BLOCK) {
+              isize count = c - first < BLOCK ? c - first : BLOCK;
               int found[BLOCK];
               largest(window, lowest, x + n * pixels * c + first, c, count, to + first, found);
               if (numbers)
-                for (long j = first; j < first + count; ++j)
+                for (isize j = first; j < first + count; ++j)
                   numbers[j] = (n * c + j) * pixels + found[j - first];
             }
           }
@@ -296,32 +296,32 @@ template <class T>
 inline void window_max(Context& context, const Windows& shape, T lowest, const T* x, T* y,
                        int64_t* index, bool first_leads) {
   using namespace window_detail;
-  long all = outputs(shape), pixels = inputs(shape);
-  if (shape.rank == 2 && pixels < 1L << 31) {
+  isize all = outputs(shape), pixels = inputs(shape);
+  if (shape.rank == 2 && pixels < INT64_C(1) << 31) {
     planes_max(context, shape, lowest, x, y, index, first_leads);
     return;
   }
   context.parallel(
       shape.n * all,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
+      [&](isize begin, isize end, int) {
+        for (isize row = begin; row < end; ++row) {
           Place p = place(shape, row % all);
-          long n = row / all;
+          isize n = row / all;
           const T* image = x + n * pixels * shape.c;
-          for (long c = 0; c < shape.c; c += BLOCK) {
-            long block = shape.c - c < BLOCK ? shape.c - c : BLOCK, found[BLOCK];
+          for (isize c = 0; c < shape.c; c += BLOCK) {
+            isize block = shape.c - c < BLOCK ? shape.c - c : BLOCK, found[BLOCK];
             T best[BLOCK];
-            for (long j = 0; j < block; ++j) best[j] = lowest, found[j] = -1;
-            each_tap(shape, p, [&](long, long pixel, long leading) {
+            for (isize j = 0; j < block; ++j) best[j] = lowest, found[j] = -1;
+            each_tap(shape, p, [&](isize, isize pixel, isize leading) {
               const T* from = image + pixel * shape.c + c;
-              for (long j = 0; j < block; ++j) {
+              for (isize j = 0; j < block; ++j) {
                 bool better = from[j] > best[j] || (from[j] != from[j] && best[j] == best[j]);
                 if (!better && found[j] >= 0) continue;
                 best[j] = from[j];
                 found[j] = first_leads ? leading : pixel;
               }
             });
-            for (long j = 0; j < block; ++j) {
+            for (isize j = 0; j < block; ++j) {
               y[row * shape.c + c + j] = best[j];
               if (index) index[row * shape.c + c + j] = (n * shape.c + c + j) * pixels + found[j];
             }

@@ -27,47 +27,47 @@ namespace detail {
 template <class Down, class Across, class Kind>
 struct Winograd {
   static constexpr int POINTS = Down::N * Across::N;
-  static constexpr long WORD = sizeof(float);
+  static constexpr isize WORD = sizeof(float);
 
   // Words of one plane of a tile, from one tile to the next, and before those of point i.
-  static constexpr long plane(const ConvSizes& s) {
+  static constexpr isize plane(const ConvSizes& s) {
     return Down::PLANES * Across::PLANES == 1 ? Kind::depth(s.channels)
                                               : ceil_div(Kind::depth(s.channels), LANES) * LANES;
   }
   static constexpr int planes(int i) {
     return Down::planes(i / Across::N) * Across::planes(i % Across::N);
   }
-  static constexpr long depth(const ConvSizes& s, int i) {
+  static constexpr isize depth(const ConvSizes& s, int i) {
     return planes(i) == 1 ? Kind::depth(s.channels) : planes(i) * plane(s);
   }
-  static constexpr long pitch(const ConvSizes& s) {
+  static constexpr isize pitch(const ConvSizes& s) {
     return gemm_pitch(Down::PLANES * Across::PLANES * plane(s));
   }
 
   // Tiles of an image down and across, and of all images.
-  static constexpr long down(const ConvSizes& s) { return ceil_div(s.out_height, Down::M); }
-  static constexpr long across(const ConvSizes& s) { return ceil_div(s.out_width, Across::M); }
-  static constexpr long tiles(const ConvSizes& s) { return s.batch * down(s) * across(s); }
+  static constexpr isize down(const ConvSizes& s) { return ceil_div(s.out_height, Down::M); }
+  static constexpr isize across(const ConvSizes& s) { return ceil_div(s.out_width, Across::M); }
+  static constexpr isize tiles(const ConvSizes& s) { return s.batch * down(s) * across(s); }
 
   // The most tiles of a block.
-  static constexpr long block(const ConvSizes& s) {
-    const long fits = INFUSE_BLOCK_BYTES / 4 / (POINTS * pitch(s) * WORD);
+  static constexpr isize block(const ConvSizes& s) {
+    const isize fits = INFUSE_BLOCK_BYTES / 4 / (POINTS * pitch(s) * WORD);
     return min(max(fits, 2 * MR), tiles(s));
   }
 
   // Words from the matrix of one point to the next: a line more, so that they do not collide.
-  static constexpr long input_step(const ConvSizes& s, long count) {
+  static constexpr isize input_step(const ConvSizes& s, isize count) {
     return count * pitch(s) + 16;
   }
-  static constexpr long output_step(long count) { return count * NR + 16; }
+  static constexpr isize output_step(isize count) { return count * NR + 16; }
 
   // Words of all points, and of rows behind the last one that a product may read.
-  static constexpr long inputs(const ConvSizes& s) {
+  static constexpr isize inputs(const ConvSizes& s) {
     return POINTS * input_step(s, block(s)) + Kind::ROWS_BEHIND * pitch(s);
   }
 
-  static constexpr long zeros(const ConvSizes& s) { return ceil_div(s.channels, 16) * 16; }
-  static constexpr long scratch(const ConvSizes& s) {
+  static constexpr isize zeros(const ConvSizes& s) { return ceil_div(s.channels, 16) * 16; }
+  static constexpr isize scratch(const ConvSizes& s) {
     return (zeros(s) + inputs(s) + POINTS * output_step(block(s))) * WORD;
   }
 };
@@ -75,23 +75,23 @@ struct Winograd {
 // The transformed tiles [first, first + count): out[point][tile][plane][channel].
 template <class Down, class Across, class Kind>
 INFUSE_NOINLINE void winograd_input(const ConvSizes& s, const float* x, const float* zeros,
-                                    long first, long count, typename Kind::Word* out, long step) {
+                                    isize first, isize count, typename Kind::Word* out, isize step) {
   typedef Winograd<Down, Across, Kind> W;
   constexpr int H = Down::SPAN, L = Across::SPAN;
-  const long across = W::across(s), down = W::down(s), pitch = W::pitch(s), plane = W::plane(s);
-  for (long t = 0; t < count; ++t, out += pitch) {
-    const long tile = first + t, image = tile / (across * down);
-    const long y = tile / across % down * Down::M * Down::STEP - s.pad_top;
-    const long i = tile % across * Across::M * Across::STEP - s.pad_left;
+  const isize across = W::across(s), down = W::down(s), pitch = W::pitch(s), plane = W::plane(s);
+  for (isize t = 0; t < count; ++t, out += pitch) {
+    const isize tile = first + t, image = tile / (across * down);
+    const isize y = tile / across % down * Down::M * Down::STEP - s.pad_top;
+    const isize i = tile % across * Across::M * Across::STEP - s.pad_left;
     const float* from[H][L];
-    for (long r = 0; r < H; ++r)
-      for (long q = 0; q < L; ++q) {
-        const bool inside = (unsigned long)(y + r) < (unsigned long)s.height &&
-                            (unsigned long)(i + q) < (unsigned long)s.width;
+    for (isize r = 0; r < H; ++r)
+      for (isize q = 0; q < L; ++q) {
+        const bool inside = (usize)(y + r) < (usize)s.height &&
+                            (usize)(i + q) < (usize)s.width;
         from[r][q] =
             inside ? x + ((image * s.height + y + r) * s.width + i + q) * s.pitch : zeros;
       }
-    sweep(0, s.channels, [&](long c, auto lanes) {
+    sweep(0, s.channels, [&](isize c, auto lanes) {
       vf half[Down::PLANES][Down::N][L];
 #pragma GCC unroll 10
       for (int q = 0; q < L; ++q) {
@@ -125,7 +125,7 @@ INFUSE_NOINLINE void winograd_input(const ConvSizes& s, const float* x, const fl
 
 // The results of one tile in one vector of channels: from[point] `step` apart to out[M][M].
 template <class Down, class Across>
-INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
+INFUSE_NOINLINE void winograd_output(const float* from, isize step, float* out) {
   vf half[Down::M][Across::N];
 #pragma GCC unroll 10
   for (int q = 0; q < Across::N; ++q) {
@@ -148,19 +148,19 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 
 // Results of the tiles [first, first + count) in the vector of channels at col, to the sink.
 template <class Down, class Across, class L, class Sink>
-INFUSE_NOINLINE void winograd_drain(const ConvSizes& s, const float* from, long step, long first,
-                                    long count, long col, L lanes, const Sink& sink) {
+INFUSE_NOINLINE void winograd_drain(const ConvSizes& s, const float* from, isize step, isize first,
+                                    isize count, isize col, L lanes, const Sink& sink) {
   typedef Winograd<Down, Across, void> W;
-  const long across = W::across(s), down = W::down(s);
+  const isize across = W::across(s), down = W::down(s);
   alignas(64) float out[Down::M * Across::M * LANES];
-  for (long t = 0; t < count; ++t) {
-    const long tile = first + t, line = tile / across;
-    const long y0 = line % down * Down::M, x0 = tile % across * Across::M;
+  for (isize t = 0; t < count; ++t) {
+    const isize tile = first + t, line = tile / across;
+    const isize y0 = line % down * Down::M, x0 = tile % across * Across::M;
     winograd_output<Down, Across>(from + t * NR, step, out);
-    const long ys = min(s.out_height - y0, long(Down::M)),
-               xs = min(s.out_width - x0, long(Across::M));
-    for (long y = 0; y < ys; ++y)
-      for (long x = 0; x < xs; ++x)
+    const isize ys = min(s.out_height - y0, isize(Down::M)),
+               xs = min(s.out_width - x0, isize(Across::M));
+    for (isize y = 0; y < ys; ++y)
+      for (isize x = 0; x < xs; ++x)
         sink(load(out + (y * Across::M + x) * LANES, Full{}),
              (line / down * s.out_height + y0 + y) * s.out_width + x0 + x, col, lanes);
   }
@@ -174,24 +174,24 @@ struct WinogradOf {
   typedef float Word;
   typedef W Weight;
   typedef NoRegisters Registers;          // that products need around them
-  static constexpr long ROWS_BEHIND = 0;  // that a product may read
+  static constexpr isize ROWS_BEHIND = 0;  // that a product may read
 
   // Words that c channels fill.
-  static constexpr long depth(long c) { return c; }
+  static constexpr isize depth(isize c) { return c; }
 
   // A vector of channels, from channel c of the row `to` on.
-  static INFUSE_INLINE void store(float* to, long c, vf x) { infuse::store(to + c, x, Full{}); }
+  static INFUSE_INLINE void store(float* to, isize c, vf x) { infuse::store(to + c, x, Full{}); }
 
   // Ends a row of c channels.
-  static INFUSE_INLINE void fill_up(float*, long) {}
+  static INFUSE_INLINE void fill_up(float*, isize) {}
 
   // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
-  static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
-                                      const W* panel, long width, float* out) {
+  static INFUSE_NOINLINE void product(const float* a, isize pitch, isize k, isize count,
+                                      const W* panel, isize width, float* out) {
     if constexpr (sizeof(W) == sizeof(float))
       if (count < 2 * MR && count != MR && k > 0)
         return detail::few_rows(a, pitch, k, panel, count, min(width, NR), out);
-    for (long rows, first = count; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
+    for (isize rows, first = count; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
       if (sizeof(W) == sizeof(float) && count == first && rows == MR && width >= NR)
         detail::full_tile(a, pitch, k, panel, 0, 0, detail::StoreTile{out},
@@ -210,24 +210,24 @@ namespace detail {
 // The tiles [t0, t1) of a block times panels [p0, p1). `input` holds the whole block, whose first
 // tile is `first`.
 template <class Down, class Across, class Kind, class Sink>
-INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word* input, long step,
-                                   const typename Kind::Weight* w, long first, long t0, long t1,
-                                   long p0, long p1, float* products, const Sink& sink) {
+INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word* input, isize step,
+                                   const typename Kind::Weight* w, isize first, isize t0, isize t1,
+                                   isize p0, isize p1, float* products, const Sink& sink) {
   typedef Winograd<Down, Across, Kind> W;
-  const long pitch = W::pitch(s), count = t1 - t0, gap = W::output_step(count);
+  const isize pitch = W::pitch(s), count = t1 - t0, gap = W::output_step(count);
   [[maybe_unused]] const typename Kind::Registers registers;
-  long panel = 0;
+  isize panel = 0;
   for (int i = 0; i < W::POINTS; ++i) panel += W::depth(s, i) * NR;
-  for (long p = p0; p < p1; ++p) {
-    const long col = p * NR, left = s.out_channels - col;
+  for (isize p = p0; p < p1; ++p) {
+    const isize col = p * NR, left = s.out_channels - col;
     const typename Kind::Weight* matrix = w + p * panel;
     for (int i = 0; i < W::POINTS; ++i) {
-      const long depth = W::depth(s, i);
+      const isize depth = W::depth(s, i);
       Kind::product(input + i * step + t0 * pitch, pitch, depth, count, matrix, left,
                     products + i * gap);
       matrix += depth * NR;
     }
-    for (long v = 0; v < min(left, NR); v += LANES)
+    for (isize v = 0; v < min(left, NR); v += LANES)
       if (left - v >= LANES)
         winograd_drain<Down, Across>(s, products + v, gap, first + t0, count, col + v, Full{},
                                      sink);
@@ -244,14 +244,14 @@ INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word
   namespace infuse {                                                                             \
   namespace detail {                                                                             \
   how template void winograd_input<Line<M, R, S>, Line<M2, R2, S2>, WinogradFloats>(             \
-      const ConvSizes&, const float*, const float*, long, long, float*, long);                   \
-  how template void winograd_output<Line<M, R, S>, Line<M2, R2, S2>>(const float*, long, float*); \
+      const ConvSizes&, const float*, const float*, isize, isize, float*, isize);                   \
+  how template void winograd_output<Line<M, R, S>, Line<M2, R2, S2>>(const float*, isize, float*); \
   }                                                                                              \
   }
 
 // Bytes of scratch that a worker needs for winograd.
 template <class Down, class Across, class Kind = WinogradFloats>
-constexpr long winograd_scratch(const ConvSizes& s) {
+constexpr isize winograd_scratch(const ConvSizes& s) {
   return detail::Winograd<Down, Across, Kind>::scratch(s);
 }
 
@@ -261,28 +261,28 @@ void winograd(Context& ctx, ConvSizes s, const float* x, const typename Kind::We
               const Sink& sink) {
   typedef detail::Winograd<Down, Across, Kind> W;
   typedef typename Kind::Word Word;
-  long work = 0;
+  isize work = 0;
   for (int i = 0; i < W::POINTS; ++i) work += W::depth(s, i);
-  const long tiles = W::tiles(s), panels = detail::ceil_div(s.out_channels, NR),
+  const isize tiles = W::tiles(s), panels = detail::ceil_div(s.out_channels, NR),
              block = W::block(s);
   if (tiles <= 0 || s.out_channels <= 0) return;
   const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, work);
-  const long most = W::inputs(s);
+  const isize most = W::inputs(s);
 
   if (grid.panels == 1) {
-    const long each = detail::ceil_div(detail::ceil_div(tiles, grid.rows), block);
-    const long parts = grid.rows * min(each, PIECES);
-    ctx.parallel(parts, [&](long begin, long end, int worker) {
+    const isize each = detail::ceil_div(detail::ceil_div(tiles, grid.rows), block);
+    const isize parts = grid.rows * min(each, PIECES);
+    ctx.parallel(parts, [&](isize begin, isize end, int worker) {
       float* zeros = (float*)ctx.scratch(worker);
       Word* input = (Word*)(zeros + W::zeros(s));
       float* products = (float*)(input + most);
       memset(zeros, 0, size_t(s.channels) * sizeof(float));
-      const long t0 = detail::split(tiles, parts, begin), t1 = detail::split(tiles, parts, end);
-      const long blocks = detail::ceil_div(t1 - t0, block);
-      for (long b = 0; b < blocks; ++b) {
-        const long first = t0 + detail::split(t1 - t0, blocks, b);
-        const long count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
-        const long step = W::input_step(s, count);
+      const isize t0 = detail::split(tiles, parts, begin), t1 = detail::split(tiles, parts, end);
+      const isize blocks = detail::ceil_div(t1 - t0, block);
+      for (isize b = 0; b < blocks; ++b) {
+        const isize first = t0 + detail::split(t1 - t0, blocks, b);
+        const isize count = t0 + detail::split(t1 - t0, blocks, b + 1) - first;
+        const isize step = W::input_step(s, count);
         detail::winograd_input<Down, Across, Kind>(s, x, zeros, first, count, input, step);
         detail::winograd_part<Down, Across, Kind>(s, input, step, packed_w, first, 0, count, 0,
                                                   panels, products, sink);
@@ -295,17 +295,17 @@ void winograd(Context& ctx, ConvSizes s, const float* x, const typename Kind::We
   float* zeros = (float*)ctx.scratch(0);
   Word* input = (Word*)(zeros + W::zeros(s));
   memset(zeros, 0, size_t(s.channels) * sizeof(float));
-  for (long first = 0, count; first < tiles; first += count) {
+  for (isize first = 0, count; first < tiles; first += count) {
     count = min(block, tiles - first);
-    const long step = W::input_step(s, count);
-    ctx.parallel(count, [&](long begin, long end, int) {
+    const isize step = W::input_step(s, count);
+    ctx.parallel(count, [&](isize begin, isize end, int) {
       detail::winograd_input<Down, Across, Kind>(s, x, zeros, first + begin, end - begin,
                                 input + begin * W::pitch(s), step);
     });
-    ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
+    ctx.parallel(grid.rows * grid.panels, [&](isize begin, isize end, int worker) {
       float* products = (float*)ctx.scratch(worker) + W::zeros(s) + most;
-      for (long u = begin; u < end; ++u) {
-        const long r = u / grid.panels, p = u % grid.panels;
+      for (isize u = begin; u < end; ++u) {
+        const isize r = u / grid.panels, p = u % grid.panels;
         detail::winograd_part<Down, Across, Kind>(
             s, input, step, packed_w, first, detail::split(count, grid.rows, r),
             detail::split(count, grid.rows, r + 1), detail::split(panels, grid.panels, p),

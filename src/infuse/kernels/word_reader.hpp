@@ -38,7 +38,7 @@ class Reader {
     else at += count;
     return words;
   }
-  template <class T> T* make(long count) {
+  template <class T> T* make(isize count) {
     T* list = (T*)calloc(size_t(count < 1 ? 1 : count), sizeof(T));
     if (p->owned_count == p->owned_room) {
       const int room = p->owned_room * 2 + 64;
@@ -72,10 +72,10 @@ class Reader {
 
 /** The entry of this name in a sorted table; null without one. */
 template <class Entry>
-const Entry* entry_of(const Entry* table, long count, const char* name) {
-  long low = 0, high = count;
+const Entry* entry_of(const Entry* table, isize count, const char* name) {
+  isize low = 0, high = count;
   while (low < high) {
-    const long middle = (low + high) / 2;
+    const isize middle = (low + high) / 2;
     const int order = strcmp(table[middle].name, name);
     if (order == 0) return table + middle;
     if (order < 0) low = middle + 1;

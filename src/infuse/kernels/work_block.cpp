@@ -9,15 +9,15 @@ namespace infuse {
 namespace {
 
 /** Quotients and remainders of what is not negative; 0 where a program divides by nothing. */
-inline long quotient(long a, long b) { return b > 0 ? a / b : 0; }
-inline long remainder(long a, long b) { return b > 0 ? a % b : 0; }
+inline isize quotient(isize a, isize b) { return b > 0 ? a / b : 0; }
+inline isize remainder(isize a, isize b) { return b > 0 ? a % b : 0; }
 
 /** Elements before those of a row. */
-inline long offset(const PlaceCode& place, const Slot* a, long row) {
-  long at = 0;
+inline isize offset(const PlaceCode& place, const Slot* a, isize row) {
+  isize at = 0;
   for (int i = 0; i < place.row_count; ++i) {
     const RowCode& step = place.rows[i];
-    long index = step.below == NOT_THERE ? row : quotient(row, a[step.below].i);
+    isize index = step.below == NOT_THERE ? row : quotient(row, a[step.below].i);
     if (step.size != NOT_THERE) index = remainder(index, a[step.size].i);
     at += step.stride == NOT_THERE ? index : index * a[step.stride].i;
   }
@@ -25,14 +25,14 @@ inline long offset(const PlaceCode& place, const Slot* a, long row) {
 }
 
 template <class T>
-inline void fill(void* to, const void* from, long n) {
+inline void fill(void* to, const void* from, isize n) {
   T value;
   memcpy(&value, from, sizeof value);
-  for (long i = 0; i < n; ++i) ((T*)to)[i] = value;
+  for (isize i = 0; i < n; ++i) ((T*)to)[i] = value;
 }
 
 /** Stores the element at `from` n times. */
-inline void repeat(void* to, const void* from, int bytes, long n) {
+inline void repeat(void* to, const void* from, int bytes, isize n) {
   switch (bytes) {
     case 1: return fill<uint8_t>(to, from, n);
     case 2: return fill<uint16_t>(to, from, n);
@@ -42,11 +42,11 @@ inline void repeat(void* to, const void* from, int bytes, long n) {
 }
 
 template <class T>
-inline void pick(void* to, const void* from, long step, long n) {
-  for (long i = 0; i < n; ++i) ((T*)to)[i] = ((const T*)from)[i * step];
+inline void pick(void* to, const void* from, isize step, isize n) {
+  for (isize i = 0; i < n; ++i) ((T*)to)[i] = ((const T*)from)[i * step];
 }
 
-inline void gather(void* to, const void* from, long step, int bytes, long n) {
+inline void gather(void* to, const void* from, isize step, int bytes, isize n) {
   switch (bytes) {
     case 1: return pick<uint8_t>(to, from, step, n);
     case 2: return pick<uint16_t>(to, from, step, n);
@@ -56,9 +56,9 @@ inline void gather(void* to, const void* from, long step, int bytes, long n) {
 }
 
 /** Makes row and column of a kernel those of the result; false where they are outside of it. */
-bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
-  const long columns = a[code.columns].i;
-  long pixel = quotient(*col, columns), block = *row, result = 0, steps = 1, count = 1;
+bool placed(const WorkCode& code, const Slot* a, isize* row, isize* col) {
+  const isize columns = a[code.columns].i;
+  isize pixel = quotient(*col, columns), block = *row, result = 0, steps = 1, count = 1;
   *col = remainder(*col, columns);
   for (int i = 0; i < code.axis_count; ++i) {
     steps *= code.axes[i].step;
@@ -70,7 +70,7 @@ bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
     const BlockAxisCode& axis = code.axes[i];
     steps /= axis.step;
     count = quotient(count, a[axis.count].i);
-    const long at = quotient(block, count) * axis.step + pixel / steps - axis.cut, size = a[axis.size].i;
+    const isize at = quotient(block, count) * axis.step + pixel / steps - axis.cut, size = a[axis.size].i;
     if (at < 0 || at >= size) return false;
     block = remainder(block, count);
     pixel %= steps;
@@ -82,14 +82,14 @@ bool placed(const WorkCode& code, const Slot* a, long* row, long* col) {
 
 typedef vf (*VectorFunction)(vf, vf, vf);
 
-inline float* start(const VectorPlace& place, const Slot* a, long row, long col) {
+inline float* start(const VectorPlace& place, const Slot* a, isize row, isize col) {
   float* from = (float*)a[place.pointer].p + col;
   if (place.stride == ONE_ROW) return from;
   return from + (place.stride == NOT_THERE ? row : row * a[place.stride].i);
 }
 
 template <class L>
-inline vf simple_vector(const SimpleCode& code, const Slot* a, long row, long col, L lanes,
+inline vf simple_vector(const SimpleCode& code, const Slot* a, isize row, isize col, L lanes,
                         vf handed) {
   vf x[3] = {handed, handed, handed};
   for (int i = 0; i < code.operand_count; ++i)
@@ -102,7 +102,7 @@ inline vf simple_vector(const SimpleCode& code, const Slot* a, long row, long co
 
 /** The work of one vector, whose registers are the processor's. */
 template <class L>
-vf vector_work(const WorkCode& code, const Slot* a, long row, long col, L lanes, vf handed) {
+vf vector_work(const WorkCode& code, const Slot* a, isize row, isize col, L lanes, vf handed) {
   if (code.simple) return simple_vector(*code.simple, a, row, col, lanes, handed);
   vf r[MOST_VECTORS];
   r[0] = handed;
@@ -133,7 +133,7 @@ vf vector_work(const WorkCode& code, const Slot* a, long row, long col, L lanes,
 
 }  // namespace
 
-vf work_vector(const WorkCall& work, long row, long col, int n, vf handed) {
+vf work_vector(const WorkCall& work, isize row, isize col, int n, vf handed) {
   const WorkCode& code = *work.code;
   const Slot* a = work.slots;
   if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return handed;
@@ -141,12 +141,12 @@ vf work_vector(const WorkCall& work, long row, long col, int n, vf handed) {
   return vector_work(code, a, row, col, Tail{n}, handed);
 }
 
-void work_block(const WorkCall& work, long row, long col, int n, const void* handed, void* result,
+void work_block(const WorkCall& work, isize row, isize col, int n, const void* handed, void* result,
                 bool* found_zero) {
   const WorkCode& code = *work.code;
   const Slot* a = work.slots;
   if (code.columns != NOT_THERE && !placed(code, a, &row, &col)) return;
-  const long stride = (n * 8L + 63) / 64 * 64;
+  const isize stride = (n * isize(8) + 63) / 64 * 64;
   char* room = (char*)__builtin_alloca_with_align(size_t(code.registers * stride + 64), 512);
   const void** registers = (const void**)__builtin_alloca(sizeof(void*) * size_t(code.registers + 1));
   for (int k = 0; k < code.registers; ++k) registers[k] = room + k * stride;
@@ -157,12 +157,12 @@ void work_block(const WorkCall& work, long row, long col, int n, const void* han
     switch (each.kind) {
       case LOAD: {
         const PlaceCode& place = each.place;
-        const long bytes = place.bytes;
+        const isize bytes = place.bytes;
         const char* from = (const char*)a[place.pointer].p + offset(place, a, row) * bytes;
         if (place.column == REPEATED) {
           repeat(own, from, int(bytes), n);
         } else if (place.column != NOT_THERE) {
-          const long step = a[place.column].i;
+          const isize step = a[place.column].i;
           gather(own, from + col * step * bytes, step, int(bytes), n);
         } else if (each.argument) {
           registers[each.target] = from + col * bytes;

@@ -39,11 +39,11 @@ inline void worker_post(Worker* worker, int state) {
 
 /** Does pieces of the share of `owner` until none is left, as worker number `index`. */
 inline void claim_pieces(const Context* context, Worker* owner, int index) {
-  const long end = owner->end, piece = owner->piece;
+  const isize end = owner->end, piece = owner->piece;
   while (__atomic_load_n(&owner->next, __ATOMIC_RELAXED) < end) {
-    const long begin = __atomic_fetch_add(&owner->next, piece, __ATOMIC_RELAXED);
+    const isize begin = __atomic_fetch_add(&owner->next, piece, __ATOMIC_RELAXED);
     if (begin >= end) return;
-    const long last = end - begin < piece ? end : begin + piece;
+    const isize last = end - begin < piece ? end : begin + piece;
     context->call(context->body, begin, last, context->whole ? owner->index : index);
   }
 }
@@ -53,7 +53,7 @@ inline void alternate(const Context* context, int index) {
   int turn = 0;
   for (int i = 0; i < context->used; ++i) {
     const Worker* owner = context->workers + i;
-    for (long begin = owner->next, last; begin < owner->end; begin = last) {
+    for (isize begin = owner->next, last; begin < owner->end; begin = last) {
       last = owner->end - begin < owner->piece ? owner->end : begin + owner->piece;
       if (turn++ % context->used == index) context->call(context->body, begin, last, index);
     }
@@ -144,8 +144,8 @@ INFUSE_POOL Context* context_open(int threads) {
   if (threads <= 0) threads = processors();
   if (threads < ALTERNATE) threads = ALTERNATE;
   if (threads > MOST_THREADS) threads = MOST_THREADS;
-  long head = round_up(sizeof(Context), 2 * CACHE_LINE);
-  long bytes = head + threads * static_cast<long>(sizeof(Worker));
+  isize head = round_up(sizeof(Context), 2 * CACHE_LINE);
+  isize bytes = head + threads * static_cast<isize>(sizeof(Worker));
   char* memory = memory_open(bytes);
   if (!memory) return nullptr;
   memset(memory, 0, static_cast<size_t>(bytes));
@@ -164,10 +164,10 @@ INFUSE_POOL void context_close(Context* context) {
   memory_close(reinterpret_cast<char*>(context));
 }
 
-INFUSE_POOL bool Context::reserve(long scratch_bytes_per_worker) {
+INFUSE_POOL bool Context::reserve(isize scratch_bytes_per_worker) {
   if (scratch_bytes_per_worker > scratch_stride) {
-    long stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
-    if (__builtin_mul_overflow(stride, static_cast<long>(threads), &total)) return false;
+    isize stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
+    if (__builtin_mul_overflow(stride, static_cast<isize>(threads), &total)) return false;
     char* memory = memory_open(total);
     if (!memory) return false;
     memory_close(scratch_memory);
@@ -187,29 +187,29 @@ inline int current_worker(const Context* context) {
 }
 
 /** Gives workers their shares of [0, n), with pieces of `least` or more. */
-inline void share_out(Context* context, long n, long least) {
+inline void share_out(Context* context, isize n, isize least) {
   const int used = context->used;
-  const long share = n / used, extra = n % used;
-  long begin = 0;
+  const isize share = n / used, extra = n % used;
+  isize begin = 0;
   for (int i = 0; i < used; ++i) {
     Worker* worker = context->workers + i;
-    const long length = share + (i < extra), part = (length + PIECES - 1) / PIECES;
+    const isize length = share + (i < extra), part = (length + PIECES - 1) / PIECES;
     worker->next = begin;
     worker->end = begin += length;
     worker->piece = part > least ? part : least < length ? least : length;
   }
 }
 
-INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain,
-                                 long piece) {
+INFUSE_POOL void Context::spread(isize n, RangeFunction call, const void* body, isize grain,
+                                 isize piece) {
   if (n <= 0) return;
   if (ALTERNATE) grain = 1;
-  long most = grain > 1 ? n / grain : n;
+  isize most = grain > 1 ? n / grain : n;
   if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
   const int workers_used = most < threads ? static_cast<int>(most) : threads;
   if (workers_used <= 1 || busy) {
     settle();
-    call(body, 0L, n, busy ? current_worker(this) : 0);
+    call(body, isize(0), n, busy ? current_worker(this) : 0);
     settle();
     return;
   }

@@ -48,10 +48,12 @@ def digest(path: Path) -> str:
     return checksum.hexdigest()
 
 
-def describe_files(folder: Path, weights_sha256: str) -> dict[str, dict[str, Any]]:
+def describe_files(
+    folder: Path, weights_sha256: str, library: str = LIBRARY
+) -> dict[str, dict[str, Any]]:
     """The `files` table of `metadata.json`: what `verify` will compare with."""
     weights = folder / WEIGHTS
-    code = [path for name in (code_name(folder), FUNCTIONS) if (path := folder / name).is_file()]
+    code = [path for name in (library, PROGRAM, FUNCTIONS) if (path := folder / name).is_file()]
     return {
         **{each.name: {"bytes": each.stat().st_size, "sha256": digest(each)} for each in code},
         WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},

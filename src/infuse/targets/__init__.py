@@ -10,3 +10,4 @@ from infuse.targets.machine import (
     DotUnit as DotUnit,
     Machine as Machine,
 )
+from infuse.targets.platforms import LINUX as LINUX

@@ -7,17 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from infuse.errors import OptionError, ToolchainError
+from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
-from infuse.runtime.levels import (
-    CPU_VARIABLE,
-    EXTENSIONS,
-    NEON,
-    X86_LEVELS,
-    limit_name,
-    split_level,
-)
+from infuse.runtime.levels import CPU_VARIABLE, limit_name
 from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
+from infuse.targets.platforms import LINUX, MUSL, System, named
 
 PLAIN: Final = "c"
 """The target whose code is C for any machine."""
@@ -29,49 +23,61 @@ KERNELS: Final = Path(__file__).parents[1] / "kernels"
 class Target:
     """What code is generated for.
 
-    `march` is the processor as GCC names it, `flags` what else compilers are told, `features` the
-    instruction sets that the code is made of, `fingerprint` the text that must be part of every
-    cache key.
+    `march` is the processor as GCC names it (None: GCC is not used), `cpu` as Zig does, for which
+    `triple` is the system, with a place for `libc`; `flags` are what else compilers are told,
+    `features` the instruction sets that the code is made of, `fingerprint` the text that must be
+    part of every cache key.
 
     A machine may lack the `emulated` features: what `flags` tell GCC stands in for them
     (`testing/emulation.py`).
     """
 
     name: str
-    march: str
+    march: str | None
     features: frozenset[str]
     fingerprint: str
     architecture: str
     caches: Caches = USUAL
     emulated: frozenset[str] = frozenset()
     flags: tuple[str, ...] = ()
+    system: System = LINUX
+    cpu: str = ""
+    triple: str = ""
+    libc: str = ""
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
-        """The target called "native" (this processor), "x86-64", "x86-64-v3" (AVX2), "x86-64-v4"
-        (AVX-512), "c" (C for any machine, compiled for this one), or "aarch64" (64-bit ARM with
-        NEON, on Linux), for which other machines compile but which they do not run.
+        """The target called "native" (this processor), "c" (C for any machine, compiled for this
+        one), or by a name of `PLATFORMS` or `ALIASES`, for most of which other machines compile but
+        which they do not run.
 
-        Behind the names of levels and "aarch64", further instruction sets (`EXTENSIONS`) may be
-        named, as Linux does: "x86-64-v3+avx_vnni", "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm".
-        OptionError for other names, ToolchainError for one that this machine cannot build.
+        Behind the names of platforms, a C library and further instruction sets may be named, the
+        latter as Linux does: "linux-arm64-glibc2.17", "x86-64-v4+avx512_vnni". OptionError for
+        other names.
         """
         if name == "native":
             return cls._native()
         if name == PLAIN:
-            return cls(name, "", frozenset(), name, architecture())
-        base, names = split_level(name)
-        extensions = EXTENSIONS.get(base, {})
-        options = sorted(extensions[extension] for extension in names)
-        if base == NEON:
-            march = "+".join(("armv8.2-a" if options else "armv8-a", *options))
-            return cls(name, march, frozenset(names), name, NEON)
-        if architecture() != "x86_64":
-            raise ToolchainError(
-                f"the target {name!r} cannot be built on {architecture()}", hint='use "native"'
-            )
-        flags = tuple(f"-m{option}" for option in options)
-        return cls(name, base, X86_LEVELS[base] | frozenset(names), name, "x86_64", flags=flags)
+            return cls(name, "", frozenset(), name, architecture(), triple=_own_triple())
+        known = named(name)
+        platform = known.platform
+        options = sorted(platform.further[each] for each in known.names)
+        is_x86 = platform.architecture == "x86_64"
+        march = platform.march
+        if march is not None and not is_x86 and options:
+            march = "+".join((march.replace("armv8-a", "armv8.2-a"), *options))
+        return cls(
+            name,
+            march,
+            platform.features | frozenset(known.names),
+            name,
+            platform.architecture,
+            flags=(*platform.flags, *(f"-m{option}" for option in options if is_x86)),
+            system=platform.system,
+            cpu=platform.cpu if is_x86 else "+".join((platform.cpu, *options)),
+            triple=platform.triple,
+            libc=known.libc,
+        )
 
     @classmethod
     def _native(cls) -> Target:
@@ -79,7 +85,16 @@ class Target:
         caches, limit = Caches.of_host(), limit_name()
         text = f"native {cpu_description()} {caches}"
         if not limit:
-            return cls("native", "native", cpu_features(), text, architecture(), caches)
+            return cls(
+                "native",
+                "native",
+                cpu_features(),
+                text,
+                architecture(),
+                caches,
+                cpu="native",
+                triple=_own_triple(),
+            )
         shown = cls.resolve(limit)
         if not shown.is_runnable:
             lacking = ", ".join(sorted(shown.required - cpu_features())) or shown.architecture
@@ -101,7 +116,8 @@ class Target:
     @property
     def is_foreign(self) -> bool:
         """Whether this machine compiles for it but cannot run it."""
-        return self.architecture != architecture()
+        is_here = self.system is LINUX and self.libc != MUSL
+        return self.architecture != architecture() or not is_here
 
     @property
     def required(self) -> frozenset[str]:
@@ -126,3 +142,7 @@ class Target:
     def is_runnable(self) -> bool:
         """Whether this machine runs code for it."""
         return not self.is_foreign and self.required <= cpu_features()
+
+
+def _own_triple() -> str:
+    return f"{architecture()}-linux-{{libc}}"

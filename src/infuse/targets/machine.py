@@ -108,7 +108,7 @@ class Machine:
     @classmethod
     def of(cls, architecture: str, features: frozenset[str], caches: Caches) -> Machine:
         """The machine with these instruction sets, by their names in Linux."""
-        if architecture == "aarch64":
+        if architecture == "aarch64" or "rvv" in features:
             bits, registers, rows = 128, 32, 12
         elif "avx512f" in features:
             bits, registers, rows = 512, 32, 12

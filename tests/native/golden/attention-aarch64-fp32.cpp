@@ -17,17 +17,17 @@ using namespace infuse;
 
 namespace infuse_model {
 
-typedef struct Sizes { long s_batch; long s_length; } Sizes;  // the symbolic dimensions
+typedef struct Sizes { isize s_batch; isize s_length; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
-__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d, float* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14);
-__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes* d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const float* p5, const float* p6);
-__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes* d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes* d, const float v0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d, float* p0, const isize n1, const AttentionSizes& sizes2, const float* p3, const isize n4, const isize n5, const isize n6, const float* p7, const isize n8, const isize n9, const isize n10, const float* p11, const isize n12, const isize n13, const isize n14);
+__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes* d, const float* p0, const isize n1, float* p2, const isize n3, const GemmSizes& sizes4, const float* p5, const float* p6);
+__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes* d, float* p0, const isize n1, const isize n2, const float* p3, const float* p4, const float* p5, const isize n6);
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes* d, const float v0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5);
 
-__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
+__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -37,9 +37,9 @@ __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes* d, c
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d, float* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14) {
+__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d, float* p0, const isize n1, const AttentionSizes& sizes2, const float* p3, const isize n4, const isize n5, const isize n6, const float* p7, const isize n8, const isize n9, const isize n10, const float* p11, const isize n12, const isize n13, const isize n14) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + row * n1 + col, acc, lanes);
   };
@@ -53,9 +53,9 @@ __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes* d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes* d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const float* p5, const float* p6) {
+__attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes* d, const float* p0, const isize n1, float* p2, const isize n3, const GemmSizes& sizes4, const float* p5, const float* p6) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + row * n1 + col, lanes);
     const auto t1 = t0 + acc;
@@ -65,22 +65,22 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes* d, c
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes* d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6) {
+__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes* d, float* p0, const isize n1, const isize n2, const float* p3, const float* p4, const float* p5, const isize n6) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + row * n1 + col, acc, lanes);
   };
-  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto input = [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     return load(p3 + row * n2 + col, lanes);
   };
   layer_norm(c, n6, n2, input, p4, p5, 1e-05f, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes* d, const float v0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes* d, const float v0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = acc * splat<L>(0.5f);
     const auto t1 = acc * splat<L>(v0);
@@ -99,8 +99,8 @@ enum { BUFFERS_0 = 5 };
 static const int first_step_0[] = {0, 1, 2, 3, 4};
 static const int last_step_0[] = {1, 2, 3, 5, 5};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {(384L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (256L*d->s_batch*d->s_length)};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {(384L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (128L*d->s_batch*d->s_length), (256L*d->s_batch*d->s_length)};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -120,12 +120,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 6; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -135,23 +135,23 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   static const int orders[] = {0, 1, 2, 3, 4};
-  long bytes[BUFFERS_0 + 1];
+  isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
   void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
-  const long total = arena_plan(&items, orders, 1, offsets, work);
+  const isize total = arena_plan(&items, orders, 1, offsets, work);
   free(work);
   return total;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
   most = max_long(most, gemm_scratch(GemmSizes{.m = (d->s_batch*d->s_length), .n = 96L, .k = 32L, .lda = 32L}));
   most = max_long(most, attention_scratch(AttentionShape{AttentionSizes{.batch = d->s_batch, .heads = 4L, .kv_heads = 4L, .queries = d->s_length, .keys = d->s_length, .dim = 8L, .value_dim = 8L, .causal_offset = 0L}}));
   most = max_long(most, gemm_scratch(GemmSizes{.m = (d->s_batch*d->s_length), .n = 32L, .k = 32L, .lda = 32L}));
@@ -163,9 +163,9 @@ static long scratch_bytes_0(const Sizes* d) {
 
 typedef struct Frame_0 {  // attention
   bool planned;
-  long key[3];
-  long offsets[6];
-  long bytes;
+  isize key[3];
+  isize offsets[6];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -187,7 +187,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -202,7 +202,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {d->s_batch, d->s_length, 0};
+  const isize key[] = {d->s_batch, d->s_length, 0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -226,7 +226,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((96L*d->s_batch*d->s_length) > 0) matmul_0(*c, d, (const float*)(m->weights + 0L), (float*)(f->arena.data + at[0]), 96L, GemmSizes{.m = (d->s_batch*d->s_length), .n = 96L, .k = 32L, .lda = 32L}, (const float*)(in[0]), (const float*)(m->weights + 384L));  // MatMul + Add: MatMul_0/MatMul, MatMul_0/Add

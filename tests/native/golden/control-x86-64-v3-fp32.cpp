@@ -17,21 +17,21 @@ namespace infuse_model {
 
 typedef struct Sizes { char none; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4);
+__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const isize n2, const isize n3, const isize n4);
 __attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes* d, bool* p0, const ReduceSizes& sizes1, const float* p2);
-__attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
+__attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3);
+__attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3);
 
-__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4) {
+__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const isize n2, const isize n3, const isize n4) {
   (void)d, (void)c;
-  const long shape[] = {n2}, from[] = {n3}, to[] = {n4};
+  const isize shape[] = {n2}, from[] = {n3}, to[] = {n4};
   copy_nd<4>(c, 1, shape, from, to, p0, p1);
   return 0;
 }
 
 __attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes* d, bool* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = infuse::lt(acc, splat<L>(100.0f));
     store(p0 + 0L + col, t0, lanes);
@@ -40,9 +40,9 @@ __attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes* d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n2, n3, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = t0 * splat<L>(2.0f);
@@ -51,9 +51,9 @@ __attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes* d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n2, n3, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = infuse::tanh(t0);
@@ -68,8 +68,8 @@ enum { BUFFERS_0 = 0 };
 static const int first_step_0[] = {0};
 static const int last_step_0[] = {0};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {0L};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {0L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -89,12 +89,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 2; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -104,15 +104,15 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   return 0L;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
@@ -123,8 +123,8 @@ enum { BUFFERS_1 = 0 };
 static const int first_step_1[] = {0};
 static const int last_step_1[] = {0};
 
-static void buffer_sizes_1(const Sizes* d, long* bytes) {
-  const long sizes[] = {0L};
+static void buffer_sizes_1(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {0L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -144,12 +144,12 @@ static const char* misfit_1(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_1(const Sizes* d) {
-  long bytes[BUFFERS_1 + 1];
-  long most = 0;
+static inline isize live_bytes_1(const Sizes* d) {
+  isize bytes[BUFFERS_1 + 1];
+  isize most = 0;
   buffer_sizes_1(d, bytes);
   for (int step = 0; step < 3; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_1; ++i)
       if (first_step_1[i] <= step && step <= last_step_1[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -159,15 +159,15 @@ static inline long live_bytes_1(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_1(const Sizes* d, long* offsets) {
+static isize place_1(const Sizes* d, isize* offsets) {
   (void)d;
   return 0L;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_1(const Sizes* d) {
+static isize scratch_bytes_1(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
@@ -178,8 +178,8 @@ enum { BUFFERS_2 = 0 };
 static const int first_step_2[] = {0};
 static const int last_step_2[] = {0};
 
-static void buffer_sizes_2(const Sizes* d, long* bytes) {
-  const long sizes[] = {0L};
+static void buffer_sizes_2(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {0L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -199,12 +199,12 @@ static const char* misfit_2(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_2(const Sizes* d) {
-  long bytes[BUFFERS_2 + 1];
-  long most = 0;
+static inline isize live_bytes_2(const Sizes* d) {
+  isize bytes[BUFFERS_2 + 1];
+  isize most = 0;
   buffer_sizes_2(d, bytes);
   for (int step = 0; step < 1; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_2; ++i)
       if (first_step_2[i] <= step && step <= last_step_2[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -214,15 +214,15 @@ static inline long live_bytes_2(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_2(const Sizes* d, long* offsets) {
+static isize place_2(const Sizes* d, isize* offsets) {
   (void)d;
   return 0L;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_2(const Sizes* d) {
+static isize scratch_bytes_2(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
@@ -233,8 +233,8 @@ enum { BUFFERS_3 = 0 };
 static const int first_step_3[] = {0};
 static const int last_step_3[] = {0};
 
-static void buffer_sizes_3(const Sizes* d, long* bytes) {
-  const long sizes[] = {0L};
+static void buffer_sizes_3(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {0L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -254,12 +254,12 @@ static const char* misfit_3(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_3(const Sizes* d) {
-  long bytes[BUFFERS_3 + 1];
-  long most = 0;
+static inline isize live_bytes_3(const Sizes* d) {
+  isize bytes[BUFFERS_3 + 1];
+  isize most = 0;
   buffer_sizes_3(d, bytes);
   for (int step = 0; step < 1; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_3; ++i)
       if (first_step_3[i] <= step && step <= last_step_3[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -269,24 +269,24 @@ static inline long live_bytes_3(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_3(const Sizes* d, long* offsets) {
+static isize place_3(const Sizes* d, isize* offsets) {
   (void)d;
   return 0L;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_3(const Sizes* d) {
+static isize scratch_bytes_3(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
 
 typedef struct Frame_0 {  // control
   bool planned;
-  long key[1];
-  long offsets[1];
-  long bytes;
+  isize key[1];
+  isize offsets[1];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[2];             // what bodies left behind
@@ -296,9 +296,9 @@ typedef struct Frame_0 {  // control
 } Frame_0;
 typedef struct Frame_1 {  // step
   bool planned;
-  long key[1];
-  long offsets[1];
-  long bytes;
+  isize key[1];
+  isize offsets[1];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[2];             // what bodies left behind
@@ -308,9 +308,9 @@ typedef struct Frame_1 {  // step
 } Frame_1;
 typedef struct Frame_2 {  // grow
   bool planned;
-  long key[1];
-  long offsets[1];
-  long bytes;
+  isize key[1];
+  isize offsets[1];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -320,9 +320,9 @@ typedef struct Frame_2 {  // grow
 } Frame_2;
 typedef struct Frame_3 {  // shrink
   bool planned;
-  long key[1];
-  long offsets[1];
-  long bytes;
+  isize key[1];
+  isize offsets[1];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -347,7 +347,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -367,7 +367,7 @@ __attribute__((visibility("hidden"))) int if_3(Model* m, const bool* p0, const f
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -391,7 +391,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((failed = loop_0(m, (const float*)(in[1]), (const int64_t*)(in[0]), (const bool*)(m->weights + 0L))) != 0) return fail(m, failed, "Loop y");  // Loop y
@@ -403,7 +403,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
 static int prepare_1(Model* m) {
   Frame_1* f = &m->f1;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_1(d);
@@ -428,7 +428,7 @@ static int run_1(Model* m, const void* const* in, void* const* out) {
   Frame_1* f = &m->f1;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 1L))) return fail(m, NO_MEMORY, "ReduceSum + Less \047more\047");
@@ -445,7 +445,7 @@ static int run_1(Model* m, const void* const* in, void* const* out) {
 static int prepare_2(Model* m) {
   Frame_2* f = &m->f2;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_2(d);
@@ -470,7 +470,7 @@ static int run_2(Model* m, const void* const* in, void* const* out) {
   Frame_2* f = &m->f2;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 12L))) return fail(m, NO_MEMORY, "Mul \047c\047");
@@ -483,7 +483,7 @@ static int run_2(Model* m, const void* const* in, void* const* out) {
 static int prepare_3(Model* m) {
   Frame_3* f = &m->f3;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_3(d);
@@ -508,7 +508,7 @@ static int run_3(Model* m, const void* const* in, void* const* out) {
   Frame_3* f = &m->f3;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 12L))) return fail(m, NO_MEMORY, "Tanh \047d\047");

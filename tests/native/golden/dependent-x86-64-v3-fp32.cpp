@@ -18,17 +18,17 @@ using namespace infuse;
 
 namespace infuse_model {
 
-typedef struct Sizes { long s_m; long s_n; long s__compress_1; } Sizes;  // the symbolic dimensions
+typedef struct Sizes { isize s_m; isize s_n; isize s__compress_1; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6);
+__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, const isize n0, const isize n1, const isize n2, const isize n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6);
 __attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes* d, bool* p0, const ReduceSizes& sizes1, const float* p2);
-__attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const long n1, long* s2);
-__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes* d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6);
-__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const long n5, const long n6);
-__attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const float* p4, float* p5, int64_t* p6);
+__attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const isize n1, isize* s2);
+__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes* d, const bool* p0, const isize n1, const isize n2, const isize n3, const isize n4, const uint32_t* p5, uint32_t* p6);
+__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3);
+__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const isize n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const isize n5, const isize n6);
+__attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes* d, const isize n0, const isize n1, const isize n2, const isize n3, const float* p4, float* p5, int64_t* p6);
 
-__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6) {
+__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, const isize n0, const isize n1, const isize n2, const isize n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6) {
   (void)d, (void)c;
   if (!gather<4>(c, n0, n1, n2, n3, p4, p5, p6)) return 2;
   return 0;
@@ -36,7 +36,7 @@ __attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes* d, c
 
 __attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes* d, bool* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = infuse::gt(acc, splat<L>(0.0f));
     store(p0 + 0L + col, t0, lanes);
@@ -45,25 +45,25 @@ __attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes* d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const long n1, long* s2) {
+__attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes* d, const bool* p0, const isize n1, isize* s2) {
   (void)d, (void)c;
   if (!(n1 <= d->s_m || !count_nonzero<bool>(p0 + d->s_m, n1 - d->s_m))) return BAD_INDEX;
-  const long out[] = {count_nonzero<bool>(p0, n1), 4L, 0L};
+  const isize out[] = {count_nonzero<bool>(p0, n1), 4L, 0L};
   if (!(is_possible(out, 2))) return BAD_SIZES;
   *s2 = out[0];
   if (!(out[1] == 4L)) return DIFFERENT_SIZES;
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes* d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6) {
+__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes* d, const bool* p0, const isize n1, const isize n2, const isize n3, const isize n4, const uint32_t* p5, uint32_t* p6) {
   (void)d, (void)c;
   compress((const char*)p5, p0, n1, n2, n3, n4, (char*)p6);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n2, n3, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = infuse::neg(t0);
@@ -72,14 +72,14 @@ __attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes* d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const long n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const long n5, const long n6) {
+__attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes* d, const isize n0, const uint32_t* p1, const int64_t* p2, const uint32_t* p3, uint32_t* p4, const isize n5, const isize n6) {
   (void)d, (void)c;
-  const long sizes[] = {n0};
+  const isize sizes[] = {n0};
   if (!scatter_nd<Assign>(c, n5, 1, sizes, n6, p1, p2, p3, p4)) return 2;
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes* d, const long n0, const long n1, const long n2, const long n3, const float* p4, float* p5, int64_t* p6) {
+__attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes* d, const isize n0, const isize n1, const isize n2, const isize n3, const float* p4, float* p5, int64_t* p6) {
   (void)d, (void)c;
   top_k<true>(c, n0, n1, n2, n3, p4, p5, p6);
   return 0;
@@ -91,8 +91,8 @@ enum { BUFFERS_0 = 3 };
 static const int first_step_0[] = {0, 1, 5};
 static const int last_step_0[] = {5, 3, 6};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {(16L*d->s_m), d->s_m, (16L*d->s_n)};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {(16L*d->s_m), d->s_m, (16L*d->s_n)};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -112,12 +112,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 7; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -127,32 +127,32 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   static const int orders[] = {0, 1, 2};
-  long bytes[BUFFERS_0 + 1];
+  isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
   void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
-  const long total = arena_plan(&items, orders, 1, offsets, work);
+  const isize total = arena_plan(&items, orders, 1, offsets, work);
   free(work);
   return total;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
   most = max_long(most, top_k_scratch(2L));
   return most;
 }
 
 typedef struct Frame_0 {  // dependent
   bool planned;
-  long key[3];
-  long offsets[4];
-  long bytes;
+  isize key[3];
+  isize offsets[4];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -174,7 +174,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -189,7 +189,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {d->s_m, d->s_n, 0};
+  const isize key[] = {d->s_m, d->s_n, 0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -213,7 +213,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((4L*d->s_m) > 0) if ((failed = gather_0(*c, d, 1L, d->s_n, 4L, d->s_m, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (uint32_t*)(f->arena.data + at[0]))) != 0) return fail(m, failed, "Gather \047Gather_0\047");  // Gather: Gather_0

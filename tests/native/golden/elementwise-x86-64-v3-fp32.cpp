@@ -14,15 +14,15 @@ using namespace infuse;
 
 namespace infuse_model {
 
-typedef struct Sizes { long s_batch; } Sizes;  // the symbolic dimensions
+typedef struct Sizes { isize s_batch; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10);
+__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, const isize n3, const float* p4, float* p5, const isize n6, float* p7, const isize n8, const isize n9, const isize n10);
 __attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes* d, float* p0, const ReduceSizes& sizes1, const float* p2);
-__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9);
+__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, const isize n3, const float* p4, const isize n5, int32_t* p6, const isize n7, const isize n8, const isize n9);
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10) {
+__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, const isize n3, const float* p4, float* p5, const isize n6, float* p7, const isize n8, const isize n9, const isize n10) {
   (void)d, (void)c;
-  map2d(c, n9, n10, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n9, n10, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + row * n1 + col, lanes);
     const auto t1 = load(p2 + (row / 3L) * n3 + col, lanes);
@@ -40,7 +40,7 @@ __attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, con
 
 __attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes* d, float* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + 0L + col, acc, lanes);
   };
@@ -48,9 +48,9 @@ __attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes* d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9) {
+__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, const isize n3, const float* p4, const isize n5, int32_t* p6, const isize n7, const isize n8, const isize n9) {
   (void)d, (void)c;
-  map2d(c, n8, n9, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n8, n9, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + row * n1 + col, lanes);
     const auto t1 = load(p2 + (row / 3L) * n3 + col, lanes);
@@ -69,8 +69,8 @@ enum { BUFFERS_0 = 1 };
 static const int first_step_0[] = {0};
 static const int last_step_0[] = {1};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {(96L*d->s_batch)};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {(96L*d->s_batch)};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -90,12 +90,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 3; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -105,32 +105,32 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   static const int orders[] = {0};
-  long bytes[BUFFERS_0 + 1];
+  isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
   void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
-  const long total = arena_plan(&items, orders, 1, offsets, work);
+  const isize total = arena_plan(&items, orders, 1, offsets, work);
   free(work);
   return total;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
 
 typedef struct Frame_0 {  // elementwise
   bool planned;
-  long key[2];
-  long offsets[2];
-  long bytes;
+  isize key[2];
+  isize offsets[2];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -152,7 +152,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -167,7 +167,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {d->s_batch, 0};
+  const isize key[] = {d->s_batch, 0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -191,7 +191,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((24L*d->s_batch) > 0) add_mul_tanh_neg_exp_0(*c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m->weights + 0L), (float*)(out[0]), 8L, (float*)(f->arena.data + at[0]), 8L, (3L*d->s_batch), 8L);  // Add + Mul + Tanh + Neg + Exp: Add_0, Mul_1, Tanh_2, Neg_3, 1 more

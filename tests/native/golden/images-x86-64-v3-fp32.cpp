@@ -23,18 +23,18 @@ namespace infuse_model {
 
 typedef struct Sizes { char none; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5);
-__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5);
-__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
-__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes* d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7);
-__attribute__((visibility("hidden"))) int pool_4(Context& c, const Sizes* d, float* p0, const long n1, const PoolSizes& sizes2, const float* p3);
-__attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes* d, float* p0, const long n1, const long n2, const long n3, const float* p4);
+__attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const ConvSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5);
+__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes* d, const float* p0, const float* p1, const isize n2, float* p3, const isize n4, const ConvSizes& sizes5, const float* p6, const float* p7);
+__attribute__((visibility("hidden"))) int pool_4(Context& c, const Sizes* d, float* p0, const isize n1, const PoolSizes& sizes2, const float* p3);
+__attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes* d, float* p0, const isize n1, const isize n2, const isize n3, const float* p4);
 __attribute__((visibility("hidden"))) int matmul_6(Context& c, const Sizes* d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4);
-__attribute__((visibility("hidden"))) int softmax_7(Context& c, const Sizes* d, float* p0, const long n1, const float* p2, const long n3);
+__attribute__((visibility("hidden"))) int softmax_7(Context& c, const Sizes* d, float* p0, const isize n1, const float* p2, const isize n3);
 
-__attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5) {
+__attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const ConvSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -45,9 +45,9 @@ __attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5) {
+__attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -59,9 +59,9 @@ __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
+__attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -72,9 +72,9 @@ __attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes* d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7) {
+__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes* d, const float* p0, const float* p1, const isize n2, float* p3, const isize n4, const ConvSizes& sizes5, const float* p6, const float* p7) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -87,9 +87,9 @@ __attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int pool_4(Context& c, const Sizes* d, float* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
+__attribute__((visibility("hidden"))) int pool_4(Context& c, const Sizes* d, float* p0, const isize n1, const PoolSizes& sizes2, const float* p3) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + row * n1 + col, acc, lanes);
   };
@@ -97,9 +97,9 @@ __attribute__((visibility("hidden"))) int pool_4(Context& c, const Sizes* d, flo
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes* d, float* p0, const long n1, const long n2, const long n3, const float* p4) {
+__attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes* d, float* p0, const isize n1, const isize n2, const isize n3, const float* p4) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + 0L + col, acc, lanes);
   };
@@ -109,7 +109,7 @@ __attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes*
 
 __attribute__((visibility("hidden"))) int matmul_6(Context& c, const Sizes* d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
@@ -119,13 +119,13 @@ __attribute__((visibility("hidden"))) int matmul_6(Context& c, const Sizes* d, c
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int softmax_7(Context& c, const Sizes* d, float* p0, const long n1, const float* p2, const long n3) {
+__attribute__((visibility("hidden"))) int softmax_7(Context& c, const Sizes* d, float* p0, const isize n1, const float* p2, const isize n3) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     store(p0 + 0L + col, acc, lanes);
   };
-  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto input = [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     return load(p2 + row * n1 + col, lanes);
   };
   softmax(c, n3, n1, input, sink);
@@ -138,8 +138,8 @@ enum { BUFFERS_0 = 6 };
 static const int first_step_0[] = {0, 1, 2, 4, 5, 6};
 static const int last_step_0[] = {1, 4, 3, 5, 6, 7};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {16384L, 16384L, 16384L, 4096L, 64L, 40L};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {16384L, 16384L, 16384L, 4096L, 64L, 40L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -159,12 +159,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 8; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -174,7 +174,7 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   offsets[0] = 0L;
   offsets[1] = 16384L;
@@ -186,9 +186,9 @@ static long place_0(const Sizes* d, long* offsets) {
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
   most = max_long(most, conv_scratch(as_planar(ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 3L})));
   most = max_long(most, gemm_scratch(GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}));
   most = max_long(most, winograd_scratch<Line<4, 3>, Line<4, 3>>(ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 16L}));
@@ -200,9 +200,9 @@ static long scratch_bytes_0(const Sizes* d) {
 
 typedef struct Frame_0 {  // images
   bool planned;
-  long key[1];
-  long offsets[7];
-  long bytes;
+  isize key[1];
+  isize offsets[7];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -224,7 +224,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -239,7 +239,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -263,7 +263,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   conv_0(*c, d, (const float*)(m->weights + 0L), (float*)(f->arena.data + at[0]), 16L, ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 3L}, (const float*)(in[0]), (const float*)(m->weights + 64L));  // Conv + Relu: Conv_0, Relu_1

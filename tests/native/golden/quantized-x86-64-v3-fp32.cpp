@@ -21,20 +21,20 @@ namespace infuse_model {
 
 typedef struct Sizes { char none; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5);
-__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
-__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const long n5, const uint8_t* p6, const uint8_t* p7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const long n24, const long n25, const int16_t* p26);
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes* d, const float* p0, const float v1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7);
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const long n11, const uint8_t* p12, const uint8_t* p13, const long n14, const long n15, const long n16, const long n17, const int16_t* p18);
-__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes* d, const uint8_t* p0, const float v1, const float v2, float* p3, const long n4, const long n5);
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, const float v0, const float v1, uint8_t* p2, const long n3, const PoolSizes& sizes4, const float* p5);
-__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const long n6, const long n7, const long n8, const long n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12);
-__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
+__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, uint8_t* p3, const isize n4, const isize n5);
+__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint8_t* p0, uint8_t* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13);
+__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const isize n5, const uint8_t* p6, const uint8_t* p7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13, const isize n14, const isize n15, const isize n16, const isize n17, const isize n18, const isize n19, const isize n20, const isize n21, const isize n22, const isize n23, const isize n24, const isize n25, const int16_t* p26);
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes* d, const float* p0, const float v1, uint8_t* p2, const isize n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7);
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const isize n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const isize n11, const uint8_t* p12, const uint8_t* p13, const isize n14, const isize n15, const isize n16, const isize n17, const int16_t* p18);
+__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes* d, const uint8_t* p0, const float v1, const float v2, float* p3, const isize n4, const isize n5);
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, const float v0, const float v1, uint8_t* p2, const isize n3, const PoolSizes& sizes4, const float* p5);
+__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3);
+__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const isize n6, const isize n7, const isize n8, const isize n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12);
+__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13);
 
-__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5) {
+__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, uint8_t* p3, const isize n4, const isize n5) {
   (void)d, (void)c;
-  map2d(c, n4, n5, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n4, n5, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = t0 / splat<L>(v1);
@@ -48,16 +48,16 @@ __attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, 
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
+__attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes* d, const uint8_t* p0, uint8_t* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13) {
   (void)d, (void)c;
-  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
+  const isize shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
   copy_nd<1>(c, 4, shape, from, to, p0, p1);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const long n5, const uint8_t* p6, const uint8_t* p7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const long n24, const long n25, const int16_t* p26) {
+__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const isize n5, const uint8_t* p6, const uint8_t* p7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13, const isize n14, const isize n15, const isize n16, const isize n17, const isize n18, const isize n19, const isize n20, const isize n21, const isize n22, const isize n23, const isize n24, const isize n25, const int16_t* p26) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = to_float(acc);
     const auto t1 = load(p0 + 0L + col, lanes);
@@ -78,9 +78,9 @@ __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes* d, const float* p0, const float v1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7) {
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes* d, const float* p0, const float v1, uint8_t* p2, const isize n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = to_float(acc);
     const auto t1 = load(p0 + 0L + col, lanes);
@@ -96,9 +96,9 @@ __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const long n11, const uint8_t* p12, const uint8_t* p13, const long n14, const long n15, const long n16, const long n17, const int16_t* p18) {
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes* d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const isize n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const isize n11, const uint8_t* p12, const uint8_t* p13, const isize n14, const isize n15, const isize n16, const isize n17, const int16_t* p18) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = to_float(acc);
     const auto t1 = load(p0 + 0L + col, lanes);
@@ -124,9 +124,9 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes* d, const uint8_t* p0, const float v1, const float v2, float* p3, const long n4, const long n5) {
+__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes* d, const uint8_t* p0, const float v1, const float v2, float* p3, const isize n4, const isize n5) {
   (void)d, (void)c;
-  map2d(c, n4, n5, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n4, n5, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = to_float(t0);
@@ -137,9 +137,9 @@ __attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, const float v0, const float v1, uint8_t* p2, const long n3, const PoolSizes& sizes4, const float* p5) {
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, const float v0, const float v1, uint8_t* p2, const isize n3, const PoolSizes& sizes4, const float* p5) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = acc / splat<L>(v0);
     const auto t1 = infuse::round(t0);
@@ -153,9 +153,9 @@ __attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n2, n3, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = infuse::neg(t0);
@@ -164,9 +164,9 @@ __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes* d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const long n6, const long n7, const long n8, const long n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12) {
+__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes* d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const isize n6, const isize n7, const isize n8, const isize n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+  const auto sink = [=](auto acc, isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = to_float(acc);
     const auto t1 = load(p0 + 0L + col, lanes);
@@ -183,9 +183,9 @@ __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Siz
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
+__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes* d, const uint32_t* p0, uint32_t* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13) {
   (void)d, (void)c;
-  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
+  const isize shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
   copy_nd<4>(c, 4, shape, from, to, p0, p1);
   return 0;
 }
@@ -196,8 +196,8 @@ enum { BUFFERS_0 = 7 };
 static const int first_step_0[] = {0, 1, 2, 3, 5, 6, 7};
 static const int last_step_0[] = {1, 2, 5, 4, 10, 7, 9};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {540L, 540L, 1800L, 1800L, 7200L, 180L, 180L};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {540L, 540L, 1800L, 1800L, 7200L, 180L, 180L};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -217,12 +217,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 11; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -232,7 +232,7 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   offsets[0] = 0L;
   offsets[1] = 576L;
@@ -245,9 +245,9 @@ static long place_0(const Sizes* d, long* offsets) {
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
   most = max_long(most, integer_scratch<I16x2>(54L));
   most = max_long(most, integer_depthwise_scratch(10L, 20L));
   most = max_long(most, integer_scratch<I16x2>(20L));
@@ -258,9 +258,9 @@ static long scratch_bytes_0(const Sizes* d) {
 
 typedef struct Frame_0 {  // g
   bool planned;
-  long key[1];
-  long offsets[8];
-  long bytes;
+  isize key[1];
+  isize offsets[8];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -282,7 +282,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -297,7 +297,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {0};
+  const isize key[] = {0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -321,7 +321,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   div_round_add_clip_cast_0(*c, d, (const float*)(in[0]), 0x1.4c98600000000p-6f, 121.0f, (uint8_t*)(f->arena.data + at[0]), 1L, 540L);  // Div + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more

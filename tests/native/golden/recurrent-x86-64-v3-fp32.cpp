@@ -13,12 +13,12 @@ using namespace infuse;
 
 namespace infuse_model {
 
-typedef struct Sizes { long s_batch; } Sizes;  // the symbolic dimensions
+typedef struct Sizes { isize s_batch; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const float* p10, const long n11);
-__attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const float* p20, const long n21, const long n22, const long n23, const long n24);
+__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const float* p7, const isize n8, const isize n9, const float* p10, const isize n11);
+__attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13, const isize n14, const isize n15, const isize n16, const isize n17, const isize n18, const isize n19, const float* p20, const isize n21, const isize n22, const isize n23, const isize n24);
 
-__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const float* p10, const long n11) {
+__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const float* p7, const isize n8, const isize n9, const float* p10, const isize n11) {
   (void)d, (void)c;
   for (long i = 0; i < 2L; ++i) {
     recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p10 + i * n11, (const float*)nullptr, p7 + i * n8, n5, p1 + i * n4 + n9);
@@ -26,7 +26,7 @@ __attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes*
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const float* p20, const long n21, const long n22, const long n23, const long n24) {
+__attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const isize n6, const isize n7, const isize n8, const isize n9, const isize n10, const isize n11, const isize n12, const isize n13, const isize n14, const isize n15, const isize n16, const isize n17, const isize n18, const isize n19, const float* p20, const isize n21, const isize n22, const isize n23, const isize n24) {
   (void)d, (void)c;
   using namespace recur;
   Recurrent<float> r = {};
@@ -46,7 +46,7 @@ __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, con
   r.y_direction = n19;
   r.x = p0;
   r.states = p1;
-  r.live = (long*)p2;
+  r.live = (isize*)p2;
   r.lengths = (const int32_t*)nullptr;
   r.initial_h = (const float*)nullptr;
   r.initial_c = (const float*)nullptr;
@@ -67,8 +67,8 @@ enum { BUFFERS_0 = 3 };
 static const int first_step_0[] = {0, 1, 1};
 static const int last_step_0[] = {1, 1, 1};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {(1792L*d->s_batch), (320L*d->s_batch), (16L*d->s_batch)};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {(1792L*d->s_batch), (320L*d->s_batch), (16L*d->s_batch)};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -88,12 +88,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 2; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -103,32 +103,32 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   static const int orders[] = {0, 1, 2};
-  long bytes[BUFFERS_0 + 1];
+  isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
   void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
-  const long total = arena_plan(&items, orders, 1, offsets, work);
+  const isize total = arena_plan(&items, orders, 1, offsets, work);
   free(work);
   return total;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
 
 typedef struct Frame_0 {  // recurrent
   bool planned;
-  long key[2];
-  long offsets[4];
-  long bytes;
+  isize key[2];
+  isize offsets[4];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -150,7 +150,7 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);
@@ -165,7 +165,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {d->s_batch, 0};
+  const isize key[] = {d->s_batch, 0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -189,7 +189,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((448L*d->s_batch) > 0) gate_inputs_0(*c, d, (const float*)(in[0]), (float*)(f->arena.data + at[0]), (7L*d->s_batch), 5L, 32L, 64L, 1L, (const float*)(m->weights + 1280L), 32L, 0L, (const float*)(m->weights + 0L), 160L);  // LSTM: inputs: LSTM_0

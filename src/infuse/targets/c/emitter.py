@@ -25,7 +25,16 @@ from infuse.targets.text.names import comment
 from infuse.targets.text.plan import plan_text
 from infuse.targets.text.sizes import size_fields, sizes_struct
 
-_HEADERS: Final = ("whole.h", "memory.h", "blocks.h", "failure.h", "arena.h", "sizes.h", "plain.h")
+_HEADERS: Final = (
+    "isize.h",
+    "whole.h",
+    "memory.h",
+    "blocks.h",
+    "failure.h",
+    "arena.h",
+    "sizes.h",
+    "plain.h",
+)
 """What a source begins with, in the order in which they need one another; kernels of both languages
 follow.
 """

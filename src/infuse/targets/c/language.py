@@ -52,7 +52,7 @@ class C(Language):
             case InterleavePlanes(channels, images, pixels, source, target):
                 image = f"i / {channels} / {pixels} * {channels} + i % {channels}"
                 return [
-                    f"for (long i = 0; i < {images} * {pixels} * {channels}; ++i)",
+                    f"for (isize i = 0; i < {images} * {pixels} * {channels}; ++i)",
                     f"  {target}[i] = {source}[({image}) * {pixels} + i / {channels} % {pixels}];",
                 ]
         raise AssertionError(f"C has no {type(statement).__name__}")
@@ -64,8 +64,8 @@ class C(Language):
         divides = s.work.divides
         return [
             *(["bool zero = false, *const found_zero = &zero;"] if divides else []),
-            f"for (long row = 0; row < {s.rows}; ++row)",
-            f"  for (long col = 0; col < {s.columns}; ++col) {{",
+            f"for (isize row = 0; row < {s.rows}; ++row)",
+            f"  for (isize col = 0; col < {s.columns}; ++col) {{",
             *(f"    {line}" for line in _work_lines(s.work)),
             "  }",
             *(["if (zero) return DIVIDES_BY_ZERO;"] if divides else []),

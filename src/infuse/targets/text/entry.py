@@ -49,7 +49,7 @@ NOTHING_ADDED = Additions()
 def read_text(program: Program) -> str:
     """What fills the struct of sizes, which the functions of the interface call."""
     fields = enumerate(map(symbol_field, program.symbols))
-    read = " ".join(f"d->{field} = (long)symbols[{i}];" for i, field in fields)
+    read = " ".join(f"d->{field} = as_size(symbols[{i}]);" for i, field in fields)
     return f"""static inline void read_sizes(Sizes* d, const int64_t* symbols) {{
   (void)d, (void)symbols;
   {read}

@@ -113,7 +113,7 @@ class ExpressionText(ABC):
             case Converted(dtype, value):
                 return f"({self.element_type(dtype)}){self._tight(value)}"
             case AsSize(value):
-                return f"(long){self._tight(value)}"
+                return f"as_size({self.text(value)})"
             case PointerTo(pointer, dtype, is_written):
                 element = "char" if dtype is None else self.element_type(dtype)
                 return f"({'' if is_written else 'const '}{element}*){self._tight(pointer)}"

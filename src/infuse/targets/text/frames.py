@@ -57,9 +57,9 @@ class ProgramText:
         outputs, plan = len(self.program.outputs), self.plan
         return f"""typedef struct Frame_{self.number} {{  // {comment(self.program.name)}
   bool planned;
-  long key[{len(self.key) + 1}];
-  long offsets[{len(plan.buffers) + 1}];
-  long bytes;
+  isize key[{len(self.key) + 1}];
+  isize offsets[{len(plan.buffers) + 1}];
+  isize bytes;
   Block arena;
   Block late[{plan.blocks + 1}];             // tensors whose sizes the run finds out
   Block left[{self.program.blocks + 1}];             // what bodies left behind
@@ -91,7 +91,7 @@ class ProgramText:
 static int prepare_{n}(Model* m) {{
   Frame_{n}* f = &m->f{n};
   const Sizes* d = &m->d;
-  const long key[] = {{{present}0}};
+  const isize key[] = {{{present}0}};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_{n}(d);
@@ -123,7 +123,7 @@ static int run_{n}(Model* m, const void* const* in, void* const* out) {{
         return f"""  Frame_{self.number}* f = &m->f{self.number};
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * {len(self.program.outputs)};
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;"""
 
@@ -192,7 +192,7 @@ typedef struct Model {{
 static int fail(Model* m, int failure, const char* where) {{
   if (!m->error) {{
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
       snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
                m->pool->bad_index, limit);

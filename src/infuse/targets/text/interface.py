@@ -58,7 +58,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         "OUTPUTS": ", ".join("0" if e.get("late") else f"output{i}" for i, e in enumerate(outputs))
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
-        "COMMAND": _command(prefix),
+        "COMMAND": _command(metadata),
         **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
     text = Path(__file__).with_name("model.h").read_text("utf-8")
@@ -83,9 +83,12 @@ def _sizes(entry: Mapping[str, Any]) -> str:
     return "".join(f"[{plain(size)}]" for size in entry["shape"])
 
 
-def _command(prefix: str) -> str:
-    library = LIBRARY if prefix == PREFIX else f"-L. -l{prefix}"
-    return f"cc example.c {library} -Wl,-rpath,. -o example && ./example"
+def _command(metadata: Mapping[str, Any]) -> str:
+    prefix, library = metadata.get("prefix", PREFIX), metadata.get("library", LIBRARY)
+    linked = library if prefix == PREFIX else f"-L. -l{prefix}"
+    if library.endswith((".so", ".dylib")):
+        return f"cc example.c {linked} -Wl,-rpath,. -o example && ./example"
+    return f"a compiler of C for the library's system, example.c and {library}"
 
 
 def plain(text: object) -> str:
@@ -186,7 +189,7 @@ def example(metadata: Mapping[str, Any]) -> str:
         "",
     ]
     head = _HEAD.replace("@FORMULAS@", _functions(" ".join(formulas))).replace(
-        "@COMMAND@", _command(prefix)
+        "@COMMAND@", _command(metadata)
     )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
 

@@ -87,8 +87,8 @@ class Language(StatementText):
                 assert parameter.sizes is not None
                 return self.sizes_parameter(parameter.sizes.__name__, parameter.name)
             case "found size":
-                return f"long* {parameter.name}"
-        return f"const long {parameter.name}"
+                return f"isize* {parameter.name}"
+        return f"const isize {parameter.name}"
 
     def body_of(self, function: Function) -> list[str]:
         """The lines of a function's body."""

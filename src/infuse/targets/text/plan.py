@@ -31,20 +31,20 @@ def plan_text(program: Program, plan: Plan, language: Language) -> str:
 static const int first_step_{n}[] = {{{first}}};
 static const int last_step_{n}[] = {{{last}}};
 
-static void buffer_sizes_{n}(const Sizes* d, long* bytes) {{
-  const long sizes[] = {{{", ".join(buffer_sizes(plan)) or "0L"}}};
+static void buffer_sizes_{n}(const Sizes* d, isize* bytes) {{
+  const isize sizes[] = {{{", ".join(buffer_sizes(plan)) or "0L"}}};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }}
 
 {_checks_text(program, plan, language)}
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_{n}(const Sizes* d) {{
-  long bytes[BUFFERS_{n} + 1];
-  long most = 0;
+static inline isize live_bytes_{n}(const Sizes* d) {{
+  isize bytes[BUFFERS_{n} + 1];
+  isize most = 0;
   buffer_sizes_{n}(d, bytes);
   for (int step = 0; step < {len(program.steps)}; ++step) {{
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_{n}; ++i)
       if (first_step_{n}[i] <= step && step <= last_step_{n}[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -54,15 +54,15 @@ static inline long live_bytes_{n}(const Sizes* d) {{
 }}
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_{n}(const Sizes* d, long* offsets) {{
+static isize place_{n}(const Sizes* d, isize* offsets) {{
   (void)d;
 {_placement(program, plan)}
 }}
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_{n}(const Sizes* d) {{
+static isize scratch_bytes_{n}(const Sizes* d) {{
   (void)d;
-  long most = 64;
+  isize most = 64;
 {chr(10).join(scratch)}
   return most;
 }}
@@ -119,11 +119,11 @@ def _placement(program: Program, plan: Plan) -> str:
         return "\n".join([*lines, f"  return {plan.total}L;"])
     orders = ", ".join(str(i) for order in plan.orders for i in order)
     return f"""  static const int orders[] = {{{orders}}};
-  long bytes[BUFFERS_{n} + 1];
+  isize bytes[BUFFERS_{n} + 1];
   const ArenaItems items = {{bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
   void* work = malloc(arena_scratch(BUFFERS_{n}));
   if (!work) return -1;
   buffer_sizes_{n}(d, bytes);
-  const long total = arena_plan(&items, orders, {len(plan.orders)}, offsets, work);
+  const isize total = arena_plan(&items, orders, {len(plan.orders)}, offsets, work);
   free(work);
   return total;"""

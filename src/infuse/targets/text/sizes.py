@@ -23,7 +23,7 @@ def symbol_field(name: str) -> str:
 
 
 def size_text(dim: Dim) -> str:
-    """A size as C of type long; symbols are fields of `d`."""
+    """A size as C of type isize; symbols are fields of `d`."""
     return dim_text.c_text(dim, _field)
 
 
@@ -38,7 +38,7 @@ class RunSizes:
         self._names: dict[Atom, str] = {}
 
     def text(self, dim: Dim) -> str:
-        """A size as C of type long."""
+        """A size as C of type isize."""
         return dim_text.c_text(dim, _field, term=self._name)
 
     def _name(self, atom: Atom) -> str | None:
@@ -47,7 +47,7 @@ class RunSizes:
         if atom not in self._names:
             value = dim_text.c_term(atom, _field, term=self._name)
             self._names[atom] = f"z{len(self._names)}"
-            self.lines.append(f"const long {self._names[atom]} = {value};")
+            self.lines.append(f"const isize {self._names[atom]} = {value};")
         return self._names[atom]
 
 
@@ -69,7 +69,7 @@ def fields_in(text: str) -> set[str]:
 
 def size_fields(programs: Sequence[Program]) -> str:
     """The fields of the struct of sizes; one that nobody reads where there are none."""
-    return " ".join(f"long {symbol_field(s)};" for s in all_sizes(programs))
+    return " ".join(f"isize {symbol_field(s)};" for s in all_sizes(programs))
 
 
 def sizes_struct(fields: str) -> str:

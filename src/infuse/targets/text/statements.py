@@ -49,10 +49,10 @@ class StatementText(ExpressionText):
                 return self._block(statement)
             case Arrays(lists, constant):
                 each = (f"{name}[] = {{{self._all(elements)}}}" for name, elements in lists)
-                return [f"{'const ' if constant else ''}long {', '.join(each)};"]
+                return [f"{'const ' if constant else ''}isize {', '.join(each)};"]
             case Room(lengths, zeros):
                 end = " = {0}" if zeros else ""
-                return [f"long {', '.join(f'{name}[{count}]{end}' for name, count in lengths)};"]
+                return [f"isize {', '.join(f'{name}[{count}]{end}' for name, count in lengths)};"]
             case Variable(type, values):
                 each = (f"{n} = {self.text(value)}" if value else n for n, value in values)
                 return [f"{type} {', '.join(each)};"]
@@ -97,7 +97,7 @@ class StatementText(ExpressionText):
         arguments = self._all((*(("c",) if s.context else ()), *s.arguments))
         call = f"{self.instance(s.kernel, s.template)}({arguments})"
         if s.result:
-            return [f"const long {s.result} = {call};"]
+            return [f"const isize {s.result} = {call};"]
         return [f"if (!{call}) return {s.failure};" if s.failure else f"{call};"]
 
     def _copy(self, s: CopyElements) -> Sequence[str]:
@@ -107,7 +107,7 @@ class StatementText(ExpressionText):
         )
         operands = f"{max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
         return [
-            f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
+            f"const isize shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
             f"{self.copy_head(s.bytes)}, {operands});",
         ]
 

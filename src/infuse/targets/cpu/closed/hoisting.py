@@ -233,7 +233,7 @@ class _Hoisting:
             sizes = [self._known(each) for each in apart(elements)]
             if statement.constant and None not in sizes:
                 whole = tuple(size for size in sizes if size is not None)
-                yield Constant("long*", name, self._add("l", ListArgument(whole), "list"))
+                yield Constant("isize*", name, self._add("l", ListArgument(whole), "list"))
             else:
                 yield replace(statement, lists=((name, tuple(map(self.expression, elements))),))
 

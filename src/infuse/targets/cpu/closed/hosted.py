@@ -21,7 +21,7 @@ _HEADERS: Final = (
 
 
 class Operand(Immutable):
-    """What a function is called with: a long, a double, a pointer to elements of a C type, or a
+    """What a function is called with: a isize, a double, a pointer to elements of a C type, or a
     text.
     """
 
@@ -61,11 +61,11 @@ class HostFunction(Immutable):
         arguments = ", ".join(_argument(each, slots) for each in self.operands)
         template = f"<{', '.join(self.template)}>" if self.template else ""
         call = f"{self.function}{template}({arguments})"
-        given = {"value": f"(long)({call})", "fails": f"!{call}", "done": f"({call}, 0L)"}[
+        given = {"value": f"(isize)({call})", "fails": f"!{call}", "done": f"({call}, 0L)"}[
             self.form
         ]
         return (
-            f"{linkage} long {self.name}(Context& c, const Slot* a) {{\n"
+            f"{linkage} isize {self.name}(Context& c, const Slot* a) {{\n"
             f"  (void)c, (void)a;\n  return {given};\n}}\n"
         )
 
@@ -78,4 +78,4 @@ def _argument(operand: Operand, slots: Iterator[int]) -> str:
             return f"a[{next(slots)}].f"
         case "pointer":
             return f"({operand.type}*)a[{next(slots)}].p"
-    return f"(long)a[{next(slots)}].i"
+    return f"(isize)a[{next(slots)}].i"

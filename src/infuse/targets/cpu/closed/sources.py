@@ -47,7 +47,7 @@ class ClosedCpp(Cpp):
         if parameter.kind == "work":
             return f"const WorkCall {parameter.name}"
         if parameter.kind == "list":
-            return f"const long* {parameter.name}"
+            return f"const isize* {parameter.name}"
         return super().parameter_text(parameter)
 
 
@@ -155,8 +155,8 @@ def _unit(call: ClosedCall, name: str, linkage: str) -> str:
     body = "\n".join(f"  {line}" for line in CLOSED.body_of(function))
     taken = ", ".join(["c", *slot_texts(call)])
     return (
-        f"static inline long open_{name}(\n    {head}) {{\n  (void)c;\n{body}\n  return 0;\n}}\n"
-        f"{linkage} long {name}(Context& c, const Slot* a) {{\n"
+        f"static inline isize open_{name}(\n    {head}) {{\n  (void)c;\n{body}\n  return 0;\n}}\n"
+        f"{linkage} isize {name}(Context& c, const Slot* a) {{\n"
         f"  (void)a;\n  return open_{name}({taken});\n}}\n"
     )
 
@@ -175,17 +175,17 @@ def slot_texts(call: ClosedCall) -> Iterator[str]:
                 assert isinstance(argument, tuple)
                 yield struct_text(
                     argument,
-                    lambda _: f"(long){next(slots)}.i",
+                    lambda _: f"(isize){next(slots)}.i",
                     lambda _: f"{next(slots)}.i != 0",
                 )
             case "list":
-                yield f"(const long*){next(slots)}.p"
+                yield f"(const isize*){next(slots)}.p"
             case "found size":
-                yield f"(long*){next(slots)}.p"
+                yield f"(isize*){next(slots)}.p"
             case "work":
                 yield f"WorkCall{{(const WorkCode*){next(slots)}.p, (const Slot*){next(slots)}.p}}"
             case _:
-                yield f"(long){next(slots)}.i"
+                yield f"(isize){next(slots)}.i"
 
 
 def slot_kinds(call: ClosedCall) -> str:
@@ -223,14 +223,14 @@ def _element(function: ElementFunction) -> str:
         for i, type in enumerate(function.takes)
     ]
     store = f"    store(({function.gives}*)out + i, ({function.gives})({function.text}), lanes);"
-    parameters = "void* out, const void* const* in, long n, bool* found_zero"
+    parameters = "void* out, const void* const* in, isize n, bool* found_zero"
     if function.in_vectors:
         store = f"    store(({function.gives}*)out + i, {function.text}, lanes);"
-        start, stop = "  sweep(0, n, [&](long i, auto lanes) INFUSE_LAMBDA {", "  });"
+        start, stop = "  sweep(0, n, [&](isize i, auto lanes) INFUSE_LAMBDA {", "  });"
         if "<L>" in function.text:
             loads.insert(0, "    using L = decltype(lanes);")
     else:
-        start, stop = "#pragma GCC ivdep\n  for (long i = 0; i < n; ++i) {", "  }"
+        start, stop = "#pragma GCC ivdep\n  for (isize i = 0; i < n; ++i) {", "  }"
         loads.insert(0, "    const One lanes{};")
     name = element_name(function)
     head = f"{_HIDDEN} void {name}({parameters}) {{"
@@ -267,8 +267,8 @@ def _table(
     """
     vectors = {n: f"{n}_vector" for n, f in elements.items() if has_vector(f)}
     lines = ['#include "program.hpp"', '#include "simd.hpp"', "", "using namespace infuse;", ""]
-    lines += [f"{_HIDDEN} long {n}(Context&, const Slot*);" for n in functions]
-    lines += [f"{_HIDDEN} void {n}(void*, const void* const*, long, bool*);" for n in elements]
+    lines += [f"{_HIDDEN} isize {n}(Context&, const Slot*);" for n in functions]
+    lines += [f"{_HIDDEN} void {n}(void*, const void* const*, isize, bool*);" for n in elements]
     lines += [f"{_HIDDEN} vf {n}(vf, vf, vf);" for n in vectors.values()]
     lines += ["", "namespace infuse {", "", "static const NamedFunction functions[] = {"]
     lines += [f'    {{"{n}", {n}, "{kinds}"}},' for n, kinds in functions.items()]

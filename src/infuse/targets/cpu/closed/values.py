@@ -78,7 +78,7 @@ class Values:
                 return self.call("value", function, template, arguments)
             case Calculated("*{}", (inner,)):
                 return self.value(Pointed(inner))
-            case Calculated("(long)*{}", (inner,)):
+            case Calculated("(isize)*{}", (inner,)):
                 return self._long(self.value(Pointed(inner)))
         return self._place(term)
 

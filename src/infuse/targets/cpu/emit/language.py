@@ -27,8 +27,8 @@ from infuse.targets.text.literals import literal
 
 _PARAMETERS: Final = {
     "acc": "auto acc",
-    "row": "long row",
-    "col": "long col",
+    "row": "isize row",
+    "col": "isize col",
     "lanes": "auto lanes",
 }
 
@@ -71,7 +71,7 @@ class Cpp(Language):
                 return [head, *self.indented(body), "};"]
             case Loader(name, pointer, columns):
                 load = Result(f"load({pointer} + row * {columns} + col, lanes)")
-                return self.lines(Define(name, "long row, long col, auto lanes", (load,)))
+                return self.lines(Define(name, "isize row, isize col, auto lanes", (load,)))
             case MapCall(kernel, arguments, parameters, body, cost):
                 given = ", ".join(("c", *arguments))
                 head = f"{kernel}({given}, [=]({parameters}) INFUSE_LAMBDA {{"

@@ -88,7 +88,7 @@ def _usual_text(size: Dim) -> str:
 
 
 _RANGE: Final = """struct Range {
-  long begin, bytes;
+  isize begin, bytes;
 };
 """
 
@@ -106,15 +106,15 @@ static const Trial trials[] = {%(runs)s};
 struct Bench {
   Context* context;
   char *memory, *other;
-  long other_bytes;
+  isize other_bytes;
   Sizes d;
-  long seen[MOST_THREADS * 16];
+  isize seen[MOST_THREADS * 16];
 };
 
-static void pass(Bench& b, const char* from, long bytes) {
-  b.context->parallel(bytes / 64, [&](long begin, long end, int worker) {
-    long sum = 0;
-    for (long i = begin; i < end; ++i) sum += from[i * 64];
+static void pass(Bench& b, const char* from, isize bytes) {
+  b.context->parallel(bytes / 64, [&](isize begin, isize end, int worker) {
+    isize sum = 0;
+    for (isize i = begin; i < end; ++i) sum += from[i * 64];
     b.seen[worker * 16] += sum;
   });
 }
@@ -148,18 +148,18 @@ INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
   memset((void*)b, 0, sizeof(Bench));
   Sizes* d = &b->d;
   (void)d;
-%(sizes)s  long most = 64;
+%(sizes)s  isize most = 64;
 %(scratch)s  b->context = context_open(threads);
   b->memory = memory_open(%(total)dL);
-  b->other = memory_open((long)other_bytes + 64);
-  b->other_bytes = (long)other_bytes;
+  b->other = memory_open((isize)other_bytes + 64);
+  b->other_bytes = (isize)other_bytes;
   if (!b->context || !b->memory || !b->other || !b->context->reserve(most)) {
     trials_close(b);
     return nullptr;
   }
   memset(b->memory, 0, %(total)dL);
   memset(b->other, 0, (size_t)other_bytes + 64);
-  for (long i = %(floats)dL; i < %(written)dL; i += 4) *(float*)(b->memory + i) = 0.5f;
+  for (isize i = %(floats)dL; i < %(written)dL; i += 4) *(float*)(b->memory + i) = 0.5f;
   return b;
 }
 

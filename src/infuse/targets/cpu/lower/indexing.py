@@ -190,7 +190,7 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
     if offset is None or offsets is not None:
         diagonal = f.number(offsets[0] if offsets else 0)
     else:
-        diagonal = f"long({f.read(low.storage.dense(offset))}[0])"
+        diagonal = f"isize({f.read(low.storage.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
     # Bits of zero are zero in every type.
     f.call("triangle", sizes, diagonal, upper, f.read(source.bits), f.write(target.bits))

@@ -102,7 +102,7 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
             f.constant("a", infix(x, "+", a_at), type="auto*")
             f.constant("b", infix(w, "+", b_at), type="auto*")
             f.constant("first", infix("i", "*", f.number(rows)))
-            with f.define("part", "auto acc, long row, long col, auto lanes", references=True):
+            with f.define("part", "auto acc, isize row, isize col, auto lanes", references=True):
                 f.call(sink, "acc", infix("first", "+", "row"), "col", "lanes", context=False)
             f.call("integer_matmul", sizes, "a", zeros, "b", sums, "part", template=(name,))
     else:

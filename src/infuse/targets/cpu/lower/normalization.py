@@ -219,7 +219,7 @@ def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     width = f.number(columns)
     reader(f, tensor, width)
     rows = f.number(dims.product(tensor.physical_shape[:-1]))
-    with f.map("map2d", rows, width, parameters="long row, long col, auto lanes", cost=4):
+    with f.map("map2d", rows, width, parameters="isize row, isize col, auto lanes", cost=4):
         f.call(sink, invoke("input", "row", "col", "lanes"), "row", "col", "lanes", context=False)
     f.finish(label(group))
 

@@ -42,7 +42,7 @@ def plain_matmul(low: Lowering, node: Node) -> None:
 def define_offset(f: FunctionWriter, side: str, tensor: Tensor, lead: int) -> None:
     """Define the function `side`_at, which gives the offset of matrix `i`."""
     offset = batch_offset(f, side, tensor, lead)
-    with f.define(f"{side}_at", "long i", device=False):
+    with f.define(f"{side}_at", "isize i", device=False):
         f.add(Result(offset))
 
 

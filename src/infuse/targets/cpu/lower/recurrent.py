@@ -309,7 +309,7 @@ class Layer:
         fields |= {"directions": self.directions, "x_time": strides[0], "x_batch": strides[1]}
         fields["x_direction"] = self.columns
         pointers = {"x": f.read(arguments), "states": f.write(states)}
-        pointers["live"] = f"(long*){f.write(live)}"
+        pointers["live"] = f"(isize*){f.write(live)}"
         if weights[0].sums is not None:
             words, steps = map(f.write, self._digits(self.directions * self.batch, self.hidden))
             pointers |= {"words": words, "digit_steps": steps}

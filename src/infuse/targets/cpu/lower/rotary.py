@@ -75,7 +75,7 @@ def stored_keys(low: Lowering, node: Node) -> None:
         - low.program.available_sizes
     )
     f = low.function("stored_keys", node)
-    f.constant("total", _first(f.read(low.storage.dense(operand(node, 6))), "(long)"))
+    f.constant("total", _first(f.read(low.storage.dense(operand(node, 6))), "(isize)"))
     f.fail_unless(infix("total", ">=", 0))
     for name in unknown:
         f.assign(Pointed(f.resolves(name)), "total")

@@ -168,7 +168,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
         "Suppression",
         "shape",
         **numbers,
-        most=f"long({most})",
+        most=f"isize({most})",
         overlap=f"float({overlap})",
         has_least=has_score,
         least=f"float({least})",
