@@ -65,6 +65,18 @@ def run_foreign(
 
     `kernels`: the library that runs it, where it is a program of prebuilt kernels.
     """
+    request, answer = folder / "request", folder / "answer"
+    request.write_bytes(requested(model, feeds, threads))
+    files = [kernels or model.folder / LIBRARY, model.folder / WEIGHTS, request, answer]
+    files += [model.folder / PROGRAM] if kernels else []
+    command = [EMULATOR, "-L", _system(), str(_driver(folder)), *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, f"the emulator ended with {done.returncode}: {done.stderr[-2000:]}"
+    return answered(model, answer.read_bytes())
+
+
+def requested(model: ForeignModel, feeds: Mapping[str, Any], threads: int) -> bytes:
+    """What a driver reads: threads, symbols and inputs, and which outputs it writes."""
     sizes: dict[str, int] = {}
     words: list[bytes] = []
     for spec in model.inputs:
@@ -77,22 +89,16 @@ def run_foreign(
     outputs = [
         number for spec in model.outputs for number in (len(spec.shape), spec.dtype.itemsize)
     ]
-    request, answer = folder / "request", folder / "answer"
     head = _numbers(threads, len(symbols), *symbols, len(model.inputs))
-    request.write_bytes(b"".join([head, *words, _numbers(len(model.outputs), *outputs)]))
-    files = [kernels or model.folder / LIBRARY, model.folder / WEIGHTS, request, answer]
-    files += [model.folder / PROGRAM] if kernels else []
-    command = [EMULATOR, "-L", _system(), str(_driver(folder)), *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, f"the emulator ended with {done.returncode}: {done.stderr[-2000:]}"
-    return _parse(model, answer.read_bytes())
+    return b"".join([head, *words, _numbers(len(model.outputs), *outputs)])
 
 
 def _numbers(*values: int) -> bytes:
     return np.array(values, np.int64).tobytes()
 
 
-def _parse(model: ForeignModel, data: bytes) -> dict[str, np.ndarray[Any, Any]]:
+def answered(model: ForeignModel, data: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs that a driver wrote; ForeignFailure with the model's words where it failed."""
     if status := int(np.frombuffer(data, np.int64, 1)[0]):
         raise ForeignFailure(f"{status}: {data[8:].decode()}")
     position, results = 8, {}

@@ -221,7 +221,7 @@ def test_a_compiler_that_fails_is_a_warning(
 def test_without_a_compiler_prebuilt_kernels_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "")
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(toolchain, "_ziglang", lambda: None)
+    monkeypatch.setattr(toolchain, "ziglang", lambda: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with swapping() as model:

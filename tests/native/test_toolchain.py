@@ -203,7 +203,7 @@ def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_
         pytest.importorskip(
             "ziglang", reason="the package ziglang is not installed: pip install ziglang"
         )
-        compiler = Toolchain.from_command([str(module._ziglang()), "c++"])
+        compiler = Toolchain.from_command([str(module.ziglang()), "c++"])
     source, output = tmp_path / "a.cpp", tmp_path / "a.so"
     visible = '__attribute__((visibility("default")))'
     source.write_text(

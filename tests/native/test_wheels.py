@@ -175,7 +175,7 @@ def test_a_library_for_other_systems_is_not_packed(
 
 
 def test_portable_code_needs_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infuse.build.toolchain._ziglang", lambda: None)
+    monkeypatch.setattr("infuse.build.toolchain.ziglang", lambda: None)
     with pytest.raises(ToolchainError, match="ziglang") as caught:
         Toolchain.portable()
     assert "pip install ziglang" in str(caught.value.hint)

@@ -19,6 +19,7 @@ from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.cache import Cache
 from infuse.build.library import ObjectStore, Progress, make_library
 from infuse.build.objects import Objects
+from infuse.build.packing import EMBEDDED, embedded_source, pack
 from infuse.build.toolchain import Toolchain
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
@@ -30,6 +31,7 @@ from infuse.runtime.cpus import cpu_limit
 from infuse.runtime.folder import (
     ABI,
     METADATA,
+    STATIC,
     WEIGHTS,
     check_replaceable,
     describe_files,
@@ -59,7 +61,8 @@ def build(
     implements `model.h`; where there are others, it only calls them. `key` must stand for the
     content of the weights; sources, target, compiler, kernels and metadata are added to it here.
     `metadata` is what `infuse_metadata` returns. With `output`, the result is a copy there, and an
-    older model there is replaced. Raises ToolchainError, CompileError, CacheError or OptionError.
+    older model there is replaced; it has a static library, too, and what `pack` adds. Raises
+    ToolchainError, CompileError, CacheError or OptionError.
     """
     if output is not None:
         check_replaceable(Path(output))
@@ -86,10 +89,15 @@ def build(
         stop = Event()
         with ThreadPoolExecutor(1) as writer:
             writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
+            compiled = [folder / name for name in sources if name.endswith((".cpp", ".c"))]
+            if metadata.get("embedded"):
+                writing.result()
+                compiled.append(folder / f"{EMBEDDED}{Path(emitter.main).suffix}")
+                compiled[-1].write_text(embedded_source(metadata), "utf-8")
             try:
                 make_library(
                     toolchain,
-                    [folder / name for name in sources if name.endswith((".cpp", ".c"))],
+                    compiled,
                     folder / library,
                     target=target,
                     include=[KERNELS, folder],
@@ -100,6 +108,7 @@ def build(
                     calling=folder / emitter.main,
                     together=[folder / name for name in emitter.alone(sources)],
                     join=emitter.join,
+                    archive=folder / STATIC if output is not None else None,
                 )
             except BaseException:
                 stop.set()
@@ -112,13 +121,19 @@ def build(
         *_flat({**sources, **texts}),
         json.dumps(metadata),
         *facts,
+        *([] if output is None else [STATIC]),
     )
     made = cache.obtain(full_key, make)
     if written:
         note_written(made / WEIGHTS, written[-1])
-    return (
-        made if output is None else publish(Path(output), lambda folder: copy_files(made, folder))
-    )
+    if output is None:
+        return made
+
+    def write(folder: Path) -> None:
+        copy_files(made, folder)
+        pack(folder, metadata, target)
+
+    return publish(Path(output), write)
 
 
 @contextmanager

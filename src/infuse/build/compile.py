@@ -226,11 +226,11 @@ class Compilation:
         self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY
     ) -> Model:
         """The model of these stages, on this machine; `facts` as in `build`."""
-        graph, prefix = self.graph, self.options.prefix
+        graph = self.graph
         if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
             folder = self.build(stages.whole, output, facts=facts)
             return CompiledModel.load(folder, threads=self.threads)
-        _require_usual_prefix(stages, prefix)
+        _require_interface(stages, self.options)
         parts = [
             part
             if isinstance(part, Graph)
@@ -278,6 +278,8 @@ class Compilation:
         info |= {name: fact for name, fact in facts.items() if fact}
         if prefix != PREFIX:
             info["prefix"] = prefix
+        if self.options.embed:
+            info["embedded"] = True
         if limited := limited_kernels(program):
             info["limited_kernels"] = limited
         if "fp16" in self.precisions.names:
@@ -371,16 +373,21 @@ def _has_bytes(graph: Graph) -> bool:
     return any(dtype.is_integer and dtype.bits <= 8 for dtype in dtypes)
 
 
-def _require_usual_prefix(stages: Stages, prefix: str) -> None:
-    if prefix != PREFIX:
+def _require_interface(stages: Stages, options: CompileOptions) -> None:
+    """OptionError where something is asked for of the C interface, and the model has none."""
+    wish = ""
+    if options.prefix != PREFIX:
+        wish = f", whose functions could have the prefix {options.prefix!r}"
+    elif options.embed:
+        wish = ", whose library could have the weights in it"
+    if wish:
         names = (
             ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
             or "inputs that are not tensors"
         )
         raise OptionError(
-            f"the model has no C interface, whose functions could have the prefix {prefix!r}: "
-            f"Python runs a part of it ({names})",
-            hint="leave the prefix out",
+            f"the model has no C interface{wish}: Python runs a part of it ({names})",
+            hint="leave it out",
         )
 
 

@@ -57,10 +57,11 @@ def make_library(
     calling: Path | None = None,
     together: Sequence[Path] = (),
     join: Join | None = None,
+    archive: Path | None = None,
 ) -> None:
     """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
-    library `output`, which calls itself `soname`. What `store` has the object of is not compiled;
-    it is given those that are.
+    library `output`, which calls itself `soname`; with `archive`, also to that static library. What
+    `store` has the object of is not compiled; it is given those that are.
 
     `calling`: one of several sources that only calls the others, and has no loops worth the time of
     optimizing them. `together`: sources of one folder that define weak symbols only, and types and
@@ -75,7 +76,7 @@ def make_library(
     report = progress or _silent
     command = toolchain.compiling(target, include)
     before, behind = toolchain.linking(target, output, soname)
-    if len(sources) == 1:
+    if len(sources) == 1 and archive is None:
         report("compile", 0, 1)
         toolchain.run([(*command, str(sources[0]), *behind)], output.parent)
         toolchain.check_made(output)
@@ -117,6 +118,10 @@ def make_library(
     make([s for s in awaited if not objects.wait(s)], lambda done: None)
     toolchain.run([(*before, *map(str, objects.paths), *behind)], output.parent)
     toolchain.check_made(output)
+    if archive is not None:
+        archiving = toolchain.archiving(target, archive.absolute())
+        toolchain.run([(*archiving, *map(str, objects.paths))], output.parent)
+        toolchain.check_made(archive)
     for path in objects.paths:
         path.unlink()
     report("compile", total, total)

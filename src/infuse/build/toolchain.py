@@ -107,7 +107,7 @@ class Toolchain:
         """The compiler of the package ziglang, for all systems that wheels of this project are for;
         ToolchainError without it.
         """
-        zig = _ziglang()
+        zig = ziglang()
         if zig is None:
             raise ToolchainError(
                 "code for other systems needs the compiler of the package ziglang",
@@ -136,14 +136,14 @@ class Toolchain:
                 return cls.from_command((path,))
             except ToolchainError as error:
                 tried.append(error.what)
-        zig = _ziglang()
+        zig = ziglang()
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
         raise ToolchainError("; ".join(["no C++ compiler was found", *tried]), hint=_INSTALL)
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        zig, system = _ziglang(), target.triple.format(libc="gnu")
+        zig, system = ziglang(), target.triple.format(libc="gnu")
         if target.march is not None and not target.libc:
             path = shutil.which(f"{system}-g++")
             if path is not None:
@@ -200,6 +200,18 @@ class Toolchain:
         before = (*self.command, *self._target_flags(target))
         flags = (*target.system.linking, *self._link_flags(), *named)
         return before, (*flags, "-o", str(output))
+
+    def archiving(self, target: Target, output: Path) -> Command:
+        """What makes the static library `output` of objects, but for their names; ToolchainError
+        where there is nothing that does.
+        """
+        if self.kind == "zig":
+            return (self.command[0], "ar", "rcsD", str(output))
+        names = [f"{target.triple.format(libc='gnu')}-ar", *([] if target.is_foreign else ["ar"])]
+        path = next(filter(None, map(shutil.which, names)), None)
+        if path is None:
+            raise ToolchainError(f"there is no {names[0]} for a static library", hint=_INSTALL)
+        return (path, "rcsD", str(output))
 
     def run(
         self,
@@ -311,7 +323,7 @@ def _split(text: str) -> tuple[str, ...]:
     return words or (text,)
 
 
-def _ziglang() -> Path | None:
+def ziglang() -> Path | None:
     """The compiler of the installed package ziglang."""
     spec = importlib.util.find_spec("ziglang")
     folders = spec.submodule_search_locations if spec else None

@@ -65,8 +65,9 @@ class CompileOptions(Checked):
 
     target: str = option(
         "native",
-        "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512], aarch64 (NEON), or c: C for any "
-        "machine; more units: aarch64+i8mm.",
+        "Processor and system: native, x86-64[-v3: AVX2, -v4: AVX-512], linux-arm64, windows, "
+        "wasm32, … (infuse targets lists them), or c: C for any machine; more units: "
+        "linux-arm64+i8mm.",
         metavar="NAME",
     )
     threads: int | None = option(
@@ -97,6 +98,9 @@ class CompileOptions(Checked):
         "What the names of the C functions begin with; one for each model.",
         metavar="NAME",
     )
+    embed: bool = option(
+        False, "Link the weights into the library: C programs need no weights.bin beside it."
+    )
     compile: str = option(
         "wait",
         "wait: native code is compiled first; never: prebuilt kernels run the model, at once and "
@@ -124,7 +128,7 @@ class CompileOptions(Checked):
     def _require_prebuilt(self) -> None:
         """OptionError where something is asked for that only compiled code has."""
         hint = 'let the model be compiled (compile="wait"), or leave it out'
-        for name in ("tune", "prefix", "debug"):
+        for name in ("tune", "prefix", "embed", "debug"):
             if getattr(self, name) != getattr(CompileOptions, name):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":

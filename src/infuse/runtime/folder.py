@@ -18,6 +18,7 @@ from infuse.runtime.levels import CPU_VARIABLE
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
+STATIC: Final = "libmodel.a"
 PROGRAM: Final = "program.bin"
 """What a model has in place of a library that prebuilt kernels run."""
 FUNCTIONS: Final = "functions.so"

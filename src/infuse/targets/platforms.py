@@ -19,7 +19,8 @@ class System(Immutable):
 
     `library`: the file that the code of a model becomes, `prefixed`: the same where its functions
     have a prefix. `naming`: how a linker is told what the library calls itself; empty where it is
-    not. `compiling`, `linking`: what compilers are told for it.
+    not. `compiling`, `linking`: what compilers are told for it; `libraries`: what
+    programs with the static one link besides.
     """
 
     name: str
@@ -28,6 +29,7 @@ class System(Immutable):
     naming: str = ""
     compiling: tuple[str, ...] = ()
     linking: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
     def library_name(self, prefix: str) -> str:
         """What the library of functions with this prefix calls itself, and is linked by."""
@@ -43,8 +45,11 @@ LINUX: Final = System(
     "-Wl,-soname,{}",
     _POSIX,
     ("-shared", "-pthread", *_ELF),
+    ("m",),
 )
-WINDOWS: Final = System("windows", "model.dll", "{}.dll", linking=("-shared",))
+WINDOWS: Final = System(
+    "windows", "model.dll", "{}.dll", linking=("-shared", "-Wl,--out-implib,model.lib")
+)
 MACOS: Final = System(
     "macos",
     "model.dylib",

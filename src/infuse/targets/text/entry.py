@@ -16,10 +16,18 @@ from infuse.targets.text.sizes import size_text, symbol_field
 _REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
 """Tells why no context was opened."""
 
+_EMBEDDED = """#ifdef __cplusplus
+extern "C" const char infuse_embedded_weights[];
+#else
+extern const char infuse_embedded_weights[];
+#endif
+"""
+"""Declares the weights that are a part of the library."""
+
 _OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
   Model* m = (Model*)calloc(1, sizeof(Model));
   if (!m) return NULL;
-  m->weights = (const char*)weights;
+  m->weights = @WEIGHTS@;
   m->pool = context_open(threads);
   m->error = "";
   if (!m->pool) {
@@ -75,11 +83,15 @@ def interface_text(
     )
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
+    weights, declared = "(const char*)weights", ""
+    if info.get("embedded"):
+        weights, declared = f"weights ? {weights} : infuse_embedded_weights", _EMBEDDED
+    open_ = declared + _OPEN.replace("@WEIGHTS@", weights)
     return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
 
-{_OPEN}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
+{open_}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
   Sizes sizes;
   Sizes* d = &sizes;
   memset(d, 0, sizeof sizes);

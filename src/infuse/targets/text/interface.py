@@ -15,7 +15,9 @@ from infuse.options import PREFIX
 from infuse.runtime.folder import HEADER, LIBRARY
 
 EXAMPLE: Final = "example.c"
-_FUNCTIONS: Final = "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile"
+_FUNCTIONS: Final = (
+    "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile|embedded_weights"
+)
 _NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")
 _SIZE: Final = 8
 """The value of every symbol in the example, where its command line has none."""
@@ -31,6 +33,11 @@ _TILES: Final = {
     ),
 }
 """What a header says of code with tile registers."""
+
+
+_EMBEDDED: Final = (
+    "\n * The weights are a part of the library, too: NULL stands for these, without weights.bin."
+)
 
 
 def prefixed(text: str, prefix: str) -> str:
@@ -59,6 +66,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(metadata),
+        "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
         **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
     text = Path(__file__).with_name("model.h").read_text("utf-8")
@@ -116,7 +124,8 @@ _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; value
 #include <stdlib.h>
 
 #include "model.h"
-@FORMULAS@
+@FORMULAS@"""
+_READING: Final = """
 /* The content of a file at an address that is a multiple of 64. */
 static void* read_file(const char* path) {
   FILE* file = fopen(path, "rb");
@@ -155,8 +164,14 @@ def example(metadata: Mapping[str, Any]) -> str:
         f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++)",
         "    symbols[i] = atoll(argv[i + 1]);",
         "",
-        '  void* weights = read_file("weights.bin");',
-        "  void* context = weights ? infuse_open(weights, 2) : NULL;",
+        *(
+            ("  void* weights = NULL;", "  void* context = infuse_open(weights, 2);")
+            if metadata.get("embedded")
+            else (
+                '  void* weights = read_file("weights.bin");',
+                "  void* context = weights ? infuse_open(weights, 2) : NULL;",
+            )
+        ),
         "  if (!context) {",
         '    fprintf(stderr, "the weights cannot be read, or there is no memory\\n");',
         "    return 1;",
@@ -188,8 +203,11 @@ def example(metadata: Mapping[str, Any]) -> str:
         "}",
         "",
     ]
-    head = _HEAD.replace("@FORMULAS@", _functions(" ".join(formulas))).replace(
-        "@COMMAND@", _command(metadata)
+    reading = "" if metadata.get("embedded") else _READING
+    head = (
+        (_HEAD + reading)
+        .replace("@FORMULAS@", _functions(" ".join(formulas)))
+        .replace("@COMMAND@", _command(metadata))
     )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
 

@@ -41,7 +41,7 @@ INFUSE_API const char* infuse_metadata(void);
 /**
  * A context: working memory and `threads` threads. NULL when out of memory@OR_REFUSED@.
  * `weights` is the content of weights.bin, at an address that is a multiple of 64, and must outlive the context;
- * any number of contexts may share it. NULL for a model without weights.
+ * any number of contexts may share it. NULL for a model without weights.@EMBEDDED@
  */
 INFUSE_API void* infuse_open(const void* weights, int threads);
 

@@ -1,0 +1,95 @@
+"""Models compiled for other platforms, linked with a driver and run by what stands in for them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+
+from infuse.build.toolchain import ziglang
+from infuse.runtime.folder import STATIC, WEIGHTS
+from infuse.runtime.foreign import ForeignModel
+from infuse.targets import Target
+from tests.native.foreign import answered, requested
+
+_DRIVER: Final = Path(__file__).with_name("platform_driver.c")
+_WASI: Final = Path(__file__).with_name("run_wasi.mjs")
+
+
+class Emulator(NamedTuple):
+    """What runs programs of a platform. `command`: what stands before one; `package`: where its
+    first word comes from.
+    """
+
+    command: tuple[str, ...]
+    package: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine has it."""
+        return shutil.which(self.command[0]) is not None
+
+
+_RISCV: Final = ("qemu-riscv64", "-cpu")
+EMULATORS: Final = {
+    "linux-x86_64-v3-musl": Emulator((), ""),
+    "linux-arm64-musl": Emulator(("qemu-aarch64",), "qemu-user"),
+    "linux-armv7-musl": Emulator(("qemu-arm",), "qemu-user"),
+    "linux-riscv64-musl": Emulator(("qemu-riscv64",), "qemu-user"),
+    "linux-riscv64-v-musl": Emulator(
+        (*_RISCV, "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"), "qemu-user"
+    ),
+    "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
+    "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
+}
+"""By the name of a target, whose programs need nothing else."""
+
+
+def platforms(*names: str) -> pytest.MarkDecorator:
+    """Parameters: the platforms that this machine compiles for and runs; others are skipped, with
+    what is missing.
+    """
+    return pytest.mark.parametrize("target", [_parameter(name) for name in names or EMULATORS])
+
+
+def _parameter(name: str) -> Any:
+    emulator = EMULATORS[name]
+    lacking = [] if ziglang() else ["pip install ziglang"]
+    if emulator.command and not emulator.is_here:
+        lacking.append(f"apt install {emulator.package}")
+    reason = f"not tested on {name}: {', '.join(lacking)}"
+    return pytest.param(name, marks=pytest.mark.skipif(bool(lacking), reason=reason))
+
+
+def run_on(
+    target: str, model: ForeignModel, feeds: Mapping[str, Any], folder: Path, threads: int = 2
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs of a model for these inputs, computed on a platform; ForeignFailure with the
+    words of the model where it fails.
+    """
+    program = _program(target, model.folder, folder)
+    request, answer = folder / "request", folder / "answer"
+    request.write_bytes(requested(model, feeds, threads))
+    files = [program, model.folder / WEIGHTS, request, answer]
+    command = (*EMULATORS[target].command, *map(str, files))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
+    return answered(model, answer.read_bytes())
+
+
+def _program(target: str, model: Path, folder: Path) -> Path:
+    """The driver, linked with a model."""
+    resolved, zig = Target.resolve(target), ziglang()
+    ends = {"windows": ".exe", "wasm": ".wasm"}.get(resolved.system.name, "")
+    program = folder / f"driver{ends}"
+    system = resolved.triple.format(libc="musl")
+    flags = ["-target", system, "-O1", "-Wall", "-Werror", f"-I{model}"]
+    command = [str(zig), "cc", *flags, str(_DRIVER), str(model / STATIC), "-o", str(program)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not made.returncode, made.stderr[-3000:]
+    return program

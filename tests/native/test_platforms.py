@@ -1,0 +1,83 @@
+"""Models for other platforms give the right numbers there."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infuse import dtypes
+from infuse.build.compile import compile_graph
+from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
+from infuse.runtime.foreign import ForeignModel
+from tests.native.builder import Builder
+from tests.native.foreign import ForeignFailure
+from tests.native.op_cases import GROUPS, check, members, native_cases
+from tests.native.platforms import platforms, run_on
+from tests.native.test_foreign import network
+
+pytestmark = pytest.mark.row("R6")
+
+
+def compiled(graph: Graph, target: str, folder: Path) -> ForeignModel:
+    model = compile_graph(graph, CompileOptions(target), output=folder / "model")
+    assert isinstance(model, ForeignModel)
+    return model
+
+
+@platforms()
+def test_a_network_runs_on_another_platform(target: str, tmp_path: Path) -> None:
+    graph = network()
+    model = compiled(graph, target, tmp_path)
+    for count, threads in ((1, 1), (3, 2)):
+        x = np.random.default_rng(count).standard_normal((count, 5, 20, 20)).astype(np.float32)
+        expected = evaluate(graph, {"x": x})
+        results = run_on(target, model, {"x": x}, tmp_path, threads)
+        np.testing.assert_allclose(results["y0"], expected["y0"], rtol=2e-4, atol=1e-6)
+        np.testing.assert_array_equal(
+            results["y1"], np.array(np.nonzero(results["y0"] > np.float32(0.04)))
+        )
+
+
+@platforms()
+def test_numbers_beyond_addresses_are_refused_and_cut(target: str, tmp_path: Path) -> None:
+    """Where addresses have 32 bits, integers of tensors and symbols have 64."""
+    make = Builder()
+    x, end = make.input("n", name="x"), make.input(1, dtype=dtypes.int64, name="end")
+    make.output(make("Slice", x, np.array([0]), end, np.array([0])))
+    graph = make.graph
+    model = compiled(graph, target, tmp_path)
+    numbers = np.arange(5, dtype=np.float32)
+    for last in (3, 2**31, 2**32 + 1, 2**63 - 1, -1, -(2**32) - 1, -(2**63)):
+        feeds = {"x": numbers, "end": np.array([last])}
+        results = run_on(target, model, feeds, tmp_path, 1)
+        np.testing.assert_array_equal(results["y0"], numbers[:last])
+
+
+@platforms()
+def test_failures_have_their_words(target: str, tmp_path: Path) -> None:
+    make = Builder()
+    x, index = make.input(4, 3, name="x"), make.input(1, dtype=dtypes.int64, name="index")
+    make.output(make("Gather", x, index, axis=0))
+    model = compiled(make.graph, target, tmp_path)
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    results = run_on(target, model, {"x": rows, "index": np.array([-1])}, tmp_path)
+    np.testing.assert_array_equal(results["y0"], rows[3:])
+    for wrong in (4, 2**32, -(2**32) - 1):
+        with pytest.raises(ForeignFailure, match="index lies outside"):
+            run_on(target, model, {"x": rows, "index": np.array([wrong])}, tmp_path)
+
+
+@pytest.mark.full
+@platforms()
+@pytest.mark.parametrize("group", GROUPS)
+def test_operators_agree_on_another_platform(group: str, target: str, tmp_path: Path) -> None:
+    """The short table of operators."""
+
+    def run(graph: Graph, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        return run_on(target, compiled(graph, target, tmp_path), feeds, tmp_path, 1)
+
+    check(native_cases(members(group), full=False), run=run)
