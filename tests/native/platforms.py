@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -30,9 +31,10 @@ class Emulator(NamedTuple):
     package: str
 
     @property
-    def is_here(self) -> bool:
-        """Whether this machine has it."""
-        return shutil.which(self.command[0]) is not None
+    def words(self) -> tuple[str, ...]:
+        """The command with the path of its program; empty where this machine lacks it."""
+        path = shutil.which(self.command[0], path=f"{os.environ['PATH']}:/usr/lib/wine")
+        return (path, *self.command[1:]) if path else ()
 
 
 _RISCV: Final = ("qemu-riscv64", "-cpu")
@@ -60,7 +62,7 @@ def platforms(*names: str) -> pytest.MarkDecorator:
 def _parameter(name: str) -> Any:
     emulator = EMULATORS[name]
     lacking = [] if ziglang() else ["pip install ziglang"]
-    if emulator.command and not emulator.is_here:
+    if emulator.command and not emulator.words:
         lacking.append(f"apt install {emulator.package}")
     reason = f"not tested on {name}: {', '.join(lacking)}"
     return pytest.param(name, marks=pytest.mark.skipif(bool(lacking), reason=reason))
@@ -76,7 +78,8 @@ def run_on(
     request, answer = folder / "request", folder / "answer"
     request.write_bytes(requested(model, feeds, threads))
     files = [program, model.folder / WEIGHTS, request, answer]
-    command = (*EMULATORS[target].command, *map(str, files))
+    emulator = EMULATORS[target]
+    command = (*(emulator.words if emulator.command else ()), *map(str, files))
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
     return answered(model, answer.read_bytes())

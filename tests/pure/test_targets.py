@@ -15,6 +15,7 @@ from infuse.targets.machine import USUAL
 from infuse.targets.platforms import ALIASES, PLATFORMS
 
 pytestmark = [pytest.mark.row("R6"), pytest.mark.usefixtures("this_processor")]
+DOCS = Path(__file__).parents[2] / "docs"
 AVX2 = frozenset(("avx", "avx2", "fma"))
 AVX512 = AVX2 | {"avx512f"}
 
@@ -103,6 +104,13 @@ def test_every_alias_is_a_platform_and_what_its_processor_has(alias: str, name: 
     one, other = Target.resolve(alias), Target.resolve(name)
     assert one.machine == other.machine
     assert (one.triple, one.cpu, one.features) == (other.triple, other.cpu, other.features)
+
+
+@pytest.mark.parametrize("page", ["platforms.md", "zh/platforms.md"])
+def test_the_page_of_platforms_has_every_name(page: str) -> None:
+    text = (DOCS / page).read_text("utf-8")
+    every = (*PLATFORMS, *ALIASES, *(name for row in PLATFORMS.values() for name in row.further))
+    assert [name for name in every if f"`{name}`" not in text] == []
 
 
 def test_libraries_of_c_are_of_linux() -> None:
