@@ -1,0 +1,1 @@
+"""Light networks side by side: accuracy as published, counts, bytes, and time as measured."""
