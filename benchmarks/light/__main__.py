@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks import machine, options, terminal
 from benchmarks.inputs import default_zoo
-from benchmarks.light import instructions
+from benchmarks.light import instructions, quiet
 from benchmarks.light.measuring import Row, Turns, measure
 from benchmarks.light.networks import NETWORKS
 from benchmarks.zoo import OURS, TOLERANCES
@@ -89,6 +89,7 @@ def save(rows: list[Row], given: argparse.Namespace, command: str) -> None:
         "rounds": given.rounds,
         "seconds_a_turn": given.seconds,
         "seconds_of_quiet": given.quiet,
+        "scheduling": quiet.scheduling(),
         "threads": given.threads,
         "engines": [OURS, *given.against],
         "rows": [row.plain() for row in rows],

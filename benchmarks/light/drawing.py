@@ -76,8 +76,8 @@ def around(values: Sequence[float], title: str, is_log: bool = True) -> Axis:
     return Axis(title, low - 2, high + 2, False)
 
 
-def plot(points: Sequence[Point], across: Axis, up: Axis) -> list[str]:
-    """The parts of a plot, as SVG."""
+def plot(points: Sequence[Point], across: Axis, up: Axis, rates: Sequence[float] = ()) -> list[str]:
+    """The parts of a plot, as SVG; `rates` are lines on which x is so many times y."""
     inner, floor = WIDTH - 2 * MARGIN, HEIGHT - MARGIN
     drawn = [f'<path d="M{MARGIN} {MARGIN}V{floor}H{MARGIN + inner}" fill="none" stroke="#999"/>']
     title = f'<text x="{MARGIN + inner / 2:.0f}" y="{HEIGHT - 8}" text-anchor="middle">'
@@ -91,6 +91,8 @@ def plot(points: Sequence[Point], across: Axis, up: Axis) -> list[str]:
         y = floor - (floor - MARGIN) * up.place(tick)
         drawn.append(f'<path d="M{MARGIN} {y:.1f}H{MARGIN + inner}" stroke="#eee"/>')
         drawn.append(f'<text x="{MARGIN - 5}" y="{y + 3:.1f}" text-anchor="end">{tick:g}</text>')
+    for rate in rates:
+        drawn += rate_line(rate, across, up)
     places = [
         (MARGIN + inner * across.place(p.x), floor - (floor - MARGIN) * up.place(p.y))
         for p in points
@@ -105,6 +107,19 @@ def plot(points: Sequence[Point], across: Axis, up: Axis) -> list[str]:
         where = f'x="{box.left:.1f}" y="{box.bottom - 2:.1f}"'
         drawn.append(f'<text {where} font-size="9" fill="{colour}">{escape(point.label)}</text>')
     return drawn
+
+
+def rate_line(rate: float, across: Axis, up: Axis) -> list[str]:
+    """The part inside of a plot of the line on which x is `rate` times y, with its name."""
+    inner, floor = WIDTH - 2 * MARGIN, HEIGHT - MARGIN
+    ends = (max(across.low, rate * up.low), min(across.high, rate * up.high))
+    (x, y), (far, high) = (
+        (MARGIN + inner * across.place(end), floor - (floor - MARGIN) * up.place(end / rate))
+        for end in ends
+    )
+    line, style = f"M{x:.1f} {y:.1f}L{far:.1f} {high:.1f}", 'stroke="#bbb" stroke-dasharray="3 3"'
+    where = f'x="{far:.1f}" y="{high - 4:.1f}" text-anchor="end" fill="#999" font-size="9"'
+    return [f'<path d="{line}" {style}/>', f"<text {where}>{rate:g} G MACs/s</text>"]
 
 
 def label_box(x: float, y: float, width: float, others: Sequence[Box]) -> Box:

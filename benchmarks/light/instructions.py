@@ -34,7 +34,7 @@ def count(model: ForeignModel, folder: Path) -> int:
     (source,), (result,) = model.inputs, model.outputs
     sizes = [spec.dtype.itemsize * _elements(spec.shape) for spec in (source, result)]
     files = [str(model.folder / LIBRARY), str(model.folder / WEIGHTS), *map(str, sizes)]
-    plugin, driver = _built(folder)
+    plugin, driver = built(folder)
     once, thrice = (_instructions(plugin, [str(driver), *files, str(n)]) for n in (1, 3))
     return (thrice - once) // 2
 
@@ -50,7 +50,7 @@ def versions() -> Mapping[str, str]:
 
 
 @cache
-def _built(folder: Path) -> tuple[Path, Path]:
+def built(folder: Path) -> tuple[Path, Path]:
     """The plugin, for the interface that this QEMU has, and the program that runs a model."""
     if missing := [name for name in (EMULATOR, COMPILER, "cc") if not shutil.which(name)]:
         raise NoCounts(

@@ -11,6 +11,8 @@ TIMM = "timm, results/results-imagenet.csv at 7479d451"
 TORCHVISION = "torchvision 0.28, metadata of the weights"
 SLIM = "tensorflow/models, research/slim/nets/mobilenet_v1.md at 02c04f49"
 TINYML = "mit-han-lab/mcunet, README.md at 0dedab54 (fp32)"
+SLIM_V1 = 70.9
+"""Top-1 of MobileNetV1 with its authors' weights, according to SLIM."""
 
 
 class Light(NamedTuple):
@@ -26,7 +28,7 @@ class Light(NamedTuple):
     weights: str
     source: str
     parts: str
-    """What sets its arithmetic apart, by the keys of `benchmarks.light.words`."""
+    """What sets its arithmetic apart, `benchmarks.light.drawing.COLOURS`."""
     size: int = 224
 
 

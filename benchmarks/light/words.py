@@ -1,0 +1,58 @@
+"""The headings of the tables of docs/light.md, in each language."""
+
+from benchmarks.light.facts import ATTENTION, CHAINS, DENSE, DEPTHWISE, MOVES, REST
+
+WORDS = {
+    "en": {
+        "network": "network",
+        "pixels": "pixels",
+        "parameters": "M parameters",
+        "macs": "M MACs",
+        "access": "layers access, MB",
+        "calls": "calls access, MB",
+        "library": "library, KiB",
+        "weights": "weights, MiB",
+        "arena": "arena, MiB",
+        "threads": "{n}, ms, {threads} thread{s}",
+        "ratio": "ratio",
+        "roof": "of roof",
+        "rate": "G MACs/s",
+        "instructions": "{target}, M instructions",
+        "size": "{target}, library, KiB",
+        "source": "of these weights, according to",
+        "pair": "{fewer} ({macs:.0f} M MACs) takes {times:.2f} times as long as "
+        "{faster} ({others:.0f} M)",
+        DENSE: "dense",
+        CHAINS: "chains",
+        DEPTHWISE: "depthwise",
+        ATTENTION: "attention",
+        MOVES: "moves",
+        REST: "rest",
+    },
+    "zh": {
+        "network": "网络",
+        "pixels": "像素",
+        "parameters": "参数（百万）",
+        "macs": "MACs（百万）",
+        "access": "逐层访存（MB）",
+        "calls": "调用访存（MB）",
+        "library": "库（KiB）",
+        "weights": "权重（MiB）",
+        "arena": "工作内存（MiB）",
+        "threads": "{n}，{threads} 线程（毫秒）",
+        "ratio": "倍数",
+        "roof": "相对上限",
+        "rate": "十亿 MACs/秒",
+        "instructions": "{target} 指令（百万）",
+        "size": "{target} 库（KiB）",
+        "source": "权重，以及出处",
+        "pair": "{fewer}（{macs:.0f} 百万 MACs）用时是 {faster}（{others:.0f} 百万）的 "
+        "{times:.2f} 倍",
+        DENSE: "稠密",
+        CHAINS: "链",
+        DEPTHWISE: "逐通道",
+        ATTENTION: "注意力",
+        MOVES: "搬移",
+        REST: "其余",
+    },
+}
