@@ -66,6 +66,9 @@ template <> struct Convert<float> {
   static INFUSE_INLINE vf of(vf x) { return x; }
   // A mask: true is one.
   static INFUSE_INLINE vf of(vi x) { return as_float(x & as_int(splat(1.0f))); }
+#if defined(INFUSE_LONG_MASKS)
+  static INFUSE_INLINE vf of(vl x) { return of(vi(x)); }
+#endif
 };
 template <> struct Convert<double> {
   template <class S> static INFUSE_INLINE double of(S x) { return double(x); }

@@ -119,6 +119,12 @@ INFUSE_INLINE vf widen(const float16* p) {
   vf wide;
   __asm__("fcvtl %0.4s, %1.4h" : "=w"(wide) : "w"(x));
   return wide;
+#elif defined(__arm__) && defined(__ARM_NEON)  // whose products are zero where a factor is subnormal
+  vh x;
+  memcpy(&x, p, sizeof x);
+  vf wide;
+  __asm__("vcvt.f32.f16 %q0, %P1" : "=w"(wide) : "w"(x));
+  return wide;
 #else
   const vi bits = load_wide(reinterpret_cast<const uint16_t*>(p), Full{});
   const vi rest = (bits & 0x7fff) << 13;
@@ -146,6 +152,10 @@ INFUSE_INLINE void narrow(float16* p, vf x) {
 #elif defined(__aarch64__)
   vh r;
   __asm__("fcvtn %0.4h, %1.4s" : "=w"(r) : "w"(x));
+  memcpy(p, &r, sizeof r);
+#elif defined(__arm__) && defined(__ARM_NEON)
+  vh r;
+  __asm__("vcvt.f16.f32 %P0, %q1" : "=w"(r) : "w"(x));
   memcpy(p, &r, sizeof r);
 #else
   for (int i = 0; i < LANES; ++i) p[i] = float16(x[i]);

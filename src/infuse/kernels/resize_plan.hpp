@@ -45,9 +45,9 @@ inline Ratio meant_ratio(float scale) {
  * Sizes after, and for every axis its scale and the part of it that is shown: plan [rank, 3]. Of
  * `scales` and `sizes` one is null; roi may be null. False when the sizes are impossible.
  */
-template <class Scale, class Place>
+template <class Scale, class Place, class Size>
 inline bool resize_plan(const isize* in, int rank, const isize* axes, int count, const Scale* scales,
-                        const isize* sizes, ResizePolicy policy, const Place* roi, isize* out,
+                        const Size* sizes, ResizePolicy policy, const Place* roi, isize* out,
                         double* plan) {
   for (int a = 0; a < rank; ++a) out[a] = in[a], plan[3 * a] = 1, plan[3 * a + 1] = 0, plan[3 * a + 2] = 1;
   Ratio common = {0, 1};
@@ -61,7 +61,7 @@ inline bool resize_plan(const isize* in, int rank, const isize* axes, int count,
   for (int i = 0; i < count; ++i) {
     const isize a = axes[i];
     if (sizes && policy == STRETCH) {
-      out[a] = sizes[i];
+      out[a] = isize(sizes[i]);
       plan[3 * a] = in[a] ? double(out[a]) / double(in[a]) : 1.0;
     } else if (sizes) {
       out[a] = isize((2 * common.above * in[a] + common.below) / (2 * common.below));

@@ -51,6 +51,10 @@ constexpr int LANES = INFUSE_LANES;
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
+#if defined(__clang__) && __SIZEOF_LONG__ == 4
+#define INFUSE_LONG_MASKS 1
+typedef long vl __attribute__((vector_size(LANES * 4)));  // what Clang makes of comparisons there
+#endif
 
 struct Full {};
 struct Tail {

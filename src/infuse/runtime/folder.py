@@ -18,6 +18,8 @@ from infuse.runtime.levels import CPU_VARIABLE
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
+LIBRARIES: Final = (LIBRARY, "model.dll", "model.dylib", "model.wasm")
+"""What the library of a model is called, by the system that it is for."""
 STATIC: Final = "libmodel.a"
 PROGRAM: Final = "program.bin"
 """What a model has in place of a library that prebuilt kernels run."""
@@ -72,11 +74,6 @@ def has_functions(metadata: Mapping[str, Any]) -> bool:
     """Whether a program calls functions of its own."""
     program = metadata["program"]
     return isinstance(program, dict) and "functions" in program
-
-
-def code_name(folder: Path) -> str:
-    """The name of the file with what a model does: a library, or a program."""
-    return PROGRAM if (folder / PROGRAM).is_file() else LIBRARY
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
@@ -209,9 +206,9 @@ def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
 
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = ((output / METADATA).is_file() and (output / code_name(output)).is_file()) or (
-        output / STAGES
-    ).is_file()
+    described = (output / METADATA).is_file()
+    code = any((output / name).is_file() for name in (PROGRAM, *LIBRARIES))
+    compiled = (described and code) or (output / STAGES).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"
         raise OptionError(
