@@ -33,13 +33,22 @@ class Fresh:
 
     def run(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment in its folder; it must succeed."""
+        return self._done([self.bin / program, *arguments], self.folder)
+
+    def shell(self, line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run a line of a shell, in which the environment is active, in a folder."""
+        return self._done(["bash", "-ec", f". '{self.bin}/activate'\n{line}"], folder)
+
+    def _done(
+        self, command: list[str | Path], folder: Path
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [self.bin / program, *arguments],
+            command,
             env=self.environment,
-            cwd=self.folder,
+            cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done

@@ -1,0 +1,114 @@
+"""What the blocks of a page need and must give, and which of them nothing here runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import infuse
+from tests.pages import checks, files
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Page(NamedTuple):
+    """What is particular to a page.
+
+    `files`: written before, beside those of `WRITERS` that it names. `names`: defined for Python.
+    `environment`: variables with paths in the page's folder. `instead`: parts of commands, and what
+    replaces them where they would take minutes. `apart`: each block is for itself. `check` gets the
+    names that Python has at the end, and what it printed.
+    """
+
+    files: Mapping[str, files.Writer] = NOTHING
+    names: Mapping[str, Any] = NOTHING
+    environment: Mapping[str, str] = NOTHING
+    instead: Mapping[str, str] = NOTHING
+    apart: bool = False
+    check: Callable[[dict[str, Any], str], None] = lambda names, printed: None
+
+
+ZEROS = np.zeros((1, 3, 224, 224), np.float32)
+TUNED = {
+    "--tune 5 ": "--tune 0.02 ",
+    "--tune-epochs 8 --prune-rounds 3 --int8 --data train.npz --max-drop 0.5%": (
+        "--tune-epochs 1 --prune-rounds 1 --int8 --data train.npz --max-drop 50%"
+    ),
+    "--tune-epochs 3": "--tune-epochs 1",
+}
+PAGES: Mapping[str, Page] = {
+    "README.md": Page(files={"model.onnx": files.mobilenet}, check=checks.readme),
+    "docs/api_processing.md": Page(check=checks.processing_reference),
+    "docs/api_serving.md": Page(
+        names={"array": ZEROS},
+        files={"models/resnet50/1/model.onnx": files.classifier},
+        check=checks.serving_reference,
+    ),
+    "docs/api_training.md": Page(check=checks.training_reference),
+    "docs/compile.md": Page(
+        environment={"INFUSE_PREBUILT": "prebuilt"},
+        files={"prebuilt": files.prebuilt},
+        instead={"prebuilt -o kernels": "prebuilt model.onnx --only-models -o kernels"},
+        check=checks.prebuilt_answers,
+    ),
+    "docs/compression.md": Page(
+        files={
+            **dict.fromkeys(("model.onnx", "models/digits/1/model.onnx"), files.small_digits),
+            **dict.fromkeys(("calibration.npz", "examples.npz"), files.few_images),
+            **dict.fromkeys(("test.npz", "train.npz"), files.few_images),
+            "labels.npy": files.few_labels,
+        },
+        instead=TUNED,
+        check=checks.compression,
+    ),
+    "docs/design.md": Page(
+        files={"model.onnx": files.relu}, names={"infuse": infuse, "x": np.ones((1, 4), np.float32)}
+    ),
+    "docs/estimators.md": Page(check=checks.estimators),
+    "docs/frontends.md": Page(apart=True, check=checks.frontends),
+    "docs/inspect_and_compare.md": Page(
+        instead={"--top 5": "--top 5 --rounds 1 --seconds 0"}, check=checks.inspect_and_compare
+    ),
+    "docs/processing.md": Page(apart=True, check=checks.processing),
+    "docs/migration/triton.md": Page(files={"models/resnet50/1/model.onnx": files.classifier}),
+    "docs/rollout.md": Page(files={"models/resnet50/1/model.onnx": files.classifier}),
+    "docs/serving.md": Page(
+        files={
+            "models/scores/1/model.onnx": files.rectifier,
+            "models/bert.onnx": files.embedder,
+            "models/.photos/labels.txt": files.names_of_classes,
+            "real.npz": files.pictures,
+        },
+        instead={
+            "infuse load": "infuse load --seconds 0.2 --warm-up 0.01",
+            " --seconds 30": "",
+        },
+        check=checks.serving,
+    ),
+    "docs/training.md": Page(check=checks.training),
+}
+
+COPY = "tests/pure/test_contributing.py and tests/native/test_contributing.py apply it to a copy"
+CONTAINER = "needs a container runtime; tests/serving/test_container.py holds the files"
+MINUTES = "makes an environment in the checkout and runs tests for minutes"
+ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "CONTRIBUTING.md": {
+        "sh": MINUTES,
+        **dict.fromkeys(("python", "diff", "cpp"), COPY),
+    },
+    "README.md": {
+        "make demo     # two networks optimized, compiled, checked and timed against ONNX Runtime; "
+        "needs no torch": MINUTES,
+        "make test     # everything a change must pass": MINUTES,
+    },
+    "docs/container.md": {"console": CONTAINER},
+    "docs/extending.md": {
+        "toml": "tests/pure/test_registry.py holds it against the package",
+        "python": "registers an operator: a test of tests/pages/test_pages.py in its own process",
+    },
+    "docs/tutorial.md": {"python": "tests/native/test_tutorial.py runs it, and more with it"},
+}
+"""By page: languages, first lines of blocks or single commands, with the reason."""
