@@ -12,8 +12,11 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+from tests.pages.blocks import FENCE, ROOT, fences, is_snippet
+
+DOCS = ROOT / "docs"
 CHINESE = DOCS / "zh"
 STAMP = re.compile(r"<!-- of (\S+), sha256 ([0-9a-f]{12}) -->\n")
 GUIDES = ("Start", "Guides", "Coming from")  # captions of docs/index.md
@@ -45,19 +48,24 @@ def is_current(name: str) -> bool:
     return (CHINESE / f"{name}.md").read_text(encoding="utf-8").startswith(stamp(name))
 
 
-def outline(text: str) -> tuple[list[str], list[list[str]]]:
-    """The levels of a page's headings, and its snippets line by line, without what is translated:
-    comments, documentation of functions, output.
+class Outline(NamedTuple):
+    """The levels of a page's headings; its snippets, each a language and lines."""
+
+    headings: list[str]
+    snippets: list[tuple[str, list[str]]]
+
+
+def outline(text: str) -> Outline:
+    """What a page and its translation have in common: snippets are without comments, documentation
+    of functions and output.
     """
-    fence = re.compile(r"^ *```(\w*|\{[^\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-    blocks = [
-        code for kind, code in fence.findall(text) if kind not in ("", "text") and kind[0] != "{"
-    ]
-    snippets = [
-        [re.sub(r"(^|\s)\s*#.*", "", line) for line in code.splitlines()] for code in blocks
-    ]
-    headings = re.findall(r"^(#+) ", fence.sub("", text), re.MULTILINE)
-    return headings, [[x for x in code if x and '"""' not in x] for code in snippets]
+    snippets = []
+    for block in fences(text):
+        if is_snippet(block.language):
+            comment = r"(^|\s)\s*//.*" if block.language == "c" else r"(^|\s)\s*#.*"
+            lines = [re.sub(comment, "", line) for line in block.text.splitlines()]
+            snippets.append((block.language, [x for x in lines if x and '"""' not in x]))
+    return Outline(re.findall(r"^(#+) ", FENCE.sub("", text), re.MULTILINE), snippets)
 
 
 def main(files: list[str]) -> None:

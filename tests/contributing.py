@@ -6,28 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-GUIDE = ROOT / "CONTRIBUTING.md"
+from tests.pages.blocks import ROOT, blocks
+
 PLACE = re.compile(r"(?:#|//) (?P<path>(?:src|tests)/[\w./]+)(?:, above (?P<above>\w+))?\n")
-
-
-class Block(NamedTuple):
-    """A fenced block of the guide."""
-
-    language: str
-    text: str
-
-
-def blocks() -> list[Block]:
-    """All blocks of the guide in order."""
-    return [
-        Block(*found)
-        for found in re.findall(
-            r"^```(\w+)\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.M
-        )
-    ]
 
 
 def example(folder: Path) -> Path:
@@ -40,7 +22,7 @@ def example(folder: Path) -> Path:
         skipped = shutil.ignore_patterns("__pycache__", *others)
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
-    for block in blocks():
+    for block in blocks("CONTRIBUTING.md"):
         if block.language == "diff":
             change(folder, block.text)
         elif block.language in ("python", "cpp"):

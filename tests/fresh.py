@@ -39,9 +39,7 @@ class Fresh:
         """Run a line of a shell, in which the environment is active, in a folder."""
         return self._done(["bash", "-ec", f". '{self.bin}/activate'\n{line}"], folder)
 
-    def _done(
-        self, command: list[str | Path], folder: Path
-    ) -> subprocess.CompletedProcess[str]:
+    def _done(self, command: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             command,
             env=self.environment,

@@ -3,8 +3,6 @@ refused.
 """
 
 import json
-import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import infuse
 from infuse.data.metrics import signal_to_noise
 from infuse.errors import InputError, OptionError
 from infuse.ir.parser import parse
 from tests.cli_tools import Cli, small_network
+from tests.pages import files
 
 pytestmark = pytest.mark.row("A2")
 DATA = Path(__file__).parent / "data"
@@ -28,8 +27,6 @@ QUICK: dict[str, Any] = {
     "turns": infuse.Turns(rounds=1, seconds=0.0),
     "options": infuse.CompileOptions(threads=1),
 }
-COARSE = "stem.1.0.weight"
-"""Weights of the convolution that is rounded to few bits."""
 
 
 @pytest.fixture
@@ -40,13 +37,8 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.fixture(scope="module")
 def coarse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The digits' network with the weights of one convolution rounded to three bits."""
-    model = onnx.load(DIGITS)
-    (tensor,) = (t for t in model.graph.initializer if t.name == COARSE)
-    weights = numpy_helper.to_array(tensor)
-    step = np.float32(np.abs(weights).max() / 3)
-    tensor.CopyFrom(numpy_helper.from_array(np.round(weights / step) * step, COARSE))
     path = tmp_path_factory.mktemp("models") / "coarse.onnx"
-    onnx.save(model, path)
+    files.coarse(path)
     return path
 
 
@@ -54,9 +46,8 @@ def coarse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def examples(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Files of digits and of their labels."""
     folder = tmp_path_factory.mktemp("data")
-    saved = np.load(DATA / "digits_test.npz")
-    np.savez(folder / "digits.npz", image=saved["pixels"].astype(np.float32) / 16)
-    np.save(folder / "labels.npy", saved["labels"])
+    files.images(folder / "digits.npz")
+    files.labels(folder / "labels.npy")
     return folder / "digits.npz", folder / "labels.npy"
 
 
@@ -390,35 +381,6 @@ def test_bad_files_are_refused(cli: Cli, examples: tuple[Path, Path], tmp_path: 
     ):
         assert said in cli.refused("compare", *arguments, *FAST, "--no-layers"), arguments
     assert not list(tmp_path.glob("*.html"))
-
-
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-@pytest.mark.parametrize("page", ["inspect_and_compare.md", "zh/inspect_and_compare.md"])
-def test_the_examples_of_the_page_run(
-    page: str,
-    coarse: Path,
-    examples: tuple[Path, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cli: Cli,
-) -> None:
-    copies = {"digits.onnx": DIGITS, "digits_int8.onnx": coarse}
-    copies |= {"digits.npz": examples[0], "labels.npy": examples[1]}
-    for name, source in copies.items():
-        shutil.copy(source, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    text = (DOCS / page).read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(code, names)
-    assert names["total"].seconds > 0
-    assert names["comparison"].a.score > 0.9
-    assert names["worst"] in names["comparison"].layers
-    for command in re.findall(r"```sh\ninfuse (.*?)\n```", text):
-        quick = FAST if command.startswith("compare") else ()
-        assert cli(*command.split(), *quick).status == 0, command
 
 
 def test_a_metric_of_a_file(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:

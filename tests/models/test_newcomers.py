@@ -4,7 +4,6 @@ Triton is in tests/serving/test_beside_tritonclient.py.
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,19 +11,14 @@ import pytest
 
 from tests.cli_tools import small_network
 from tests.fresh import ROOT, Fresh
+from tests.pages.blocks import blocks
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
-DOCS = ROOT / "docs"
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Fresh:
     return Fresh(tmp_path)
-
-
-def blocks(page: str) -> list[str]:
-    """The blocks of Python of a page."""
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
 
 
 def test_a_pytorch_engineer_compiles_a_module(fresh: Fresh) -> None:
@@ -63,7 +57,7 @@ print("right")
 def test_a_backend_engineer_changes_one_line(fresh: Fresh) -> None:
     fresh.install(str(ROOT))
     small_network(fresh.folder / "model.onnx", size=224)
-    first = blocks("migration/onnxruntime.md")[0]
+    first = blocks("docs/migration/onnxruntime.md", "python")[0].text
     (fresh.folder / "job.py").write_text(f"{first}\nprint(outputs[0].shape, session.tier)\n")
     assert "(1," in fresh.python("job.py").stdout
 

@@ -5,15 +5,15 @@ models agree with NumPy, also where nothing can be fused.
 import re
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+from tests.pages.blocks import ROOT, blocks, source
+
+PAGE = source("docs/tutorial.md")
+BLOCKS = [block.text for block in blocks("docs/tutorial.md", "python")]
 MOST_LINES = 300
 
 

@@ -38,19 +38,23 @@ def source(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def fences(page: str) -> list[Block]:
-    """All fenced blocks of a page in order, directives and output (`text`) among them."""
-    text = source(page)
+def fences(text: str, page: str = "") -> list[Block]:
+    """All fenced blocks of a text in order, directives and output among them."""
     return [
         Block(page, text.count("\n", 0, each.start()) + 1, each[1], textwrap.dedent(each[2]))
         for each in FENCE.finditer(text)
     ]
 
 
+def is_snippet(language: str) -> bool:
+    """Whether blocks of this language are something to run: no output, no directive of Sphinx."""
+    return language != "text" and not language.startswith("{")
+
+
 def blocks(page: str, *languages: str) -> list[Block]:
-    """The blocks of a page that are something to run, or those of these languages."""
+    """The snippets of a page, or those of these languages."""
     return [
         block
-        for block in fences(page)
-        if (block.language in languages if languages else not re.match(r"text$|{", block.language))
+        for block in fences(source(page), page)
+        if (block.language in languages if languages else is_snippet(block.language))
     ]

@@ -232,11 +232,11 @@ def tflite(path: Path) -> None:
 
 def paddle(folder: Path) -> None:
     """A transformer's encoder, as Paddle 3 saves it."""
-    from tests.models.test_paddle import DATA as FILES
-    from tests.models.test_paddle import cases, stored
+    from tests.models import test_paddle
 
     folder.mkdir()
-    stored(cases("networks_pir.npz", FILES)["encoder"], folder)
+    networks = test_paddle.cases("networks_pir.npz", test_paddle.DATA)
+    test_paddle.stored(networks["encoder"], folder)
 
 
 def keras(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,14 +19,16 @@ class Page(NamedTuple):
 
     `files`: written before, beside those of `WRITERS` that it names. `names`: defined for Python.
     `environment`: variables with paths in the page's folder. `instead`: parts of commands, and what
-    replaces them where they would take minutes. `apart`: each block is for itself. `check` gets the
-    names that Python has at the end, and what it printed.
+    replaces them where they would take minutes. `quiet`: filters of warnings that are no errors.
+    `apart`: each block is for itself. `check` gets the names that Python has at the end, and what
+    it printed.
     """
 
     files: Mapping[str, files.Writer] = NOTHING
     names: Mapping[str, Any] = NOTHING
     environment: Mapping[str, str] = NOTHING
     instead: Mapping[str, str] = NOTHING
+    quiet: Sequence[str] = ()
     apart: bool = False
     check: Callable[[dict[str, Any], str], None] = lambda names, printed: None
 
@@ -39,6 +41,10 @@ TUNED = {
     ),
     "--tune-epochs 3": "--tune-epochs 1",
 }
+EXPORTERS = ("ignore:.*treespec:FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+"""What torch's exporters warn of in their own code."""
+PLAIN = ("ignore:.*plain text:UserWarning",)
+"""Tokens on a port without TLS, which a proxy may have."""
 PAGES: Mapping[str, Page] = {
     "README.md": Page(files={"model.onnx": files.mobilenet}, check=checks.readme),
     "docs/api_processing.md": Page(check=checks.processing_reference),
@@ -64,11 +70,13 @@ PAGES: Mapping[str, Page] = {
         instead=TUNED,
         check=checks.compression,
     ),
+    "docs/container.md": Page(quiet=PLAIN),
     "docs/design.md": Page(
         files={"model.onnx": files.relu}, names={"infuse": infuse, "x": np.ones((1, 4), np.float32)}
     ),
     "docs/estimators.md": Page(check=checks.estimators),
-    "docs/frontends.md": Page(apart=True, check=checks.frontends),
+    "docs/doctor.md": Page(quiet=EXPORTERS),
+    "docs/frontends.md": Page(quiet=EXPORTERS, apart=True, check=checks.frontends),
     "docs/inspect_and_compare.md": Page(
         instead={"--top 5": "--top 5 --rounds 1 --seconds 0"}, check=checks.inspect_and_compare
     ),
@@ -86,6 +94,7 @@ PAGES: Mapping[str, Page] = {
             "infuse load": "infuse load --seconds 0.2 --warm-up 0.01",
             " --seconds 30": "",
         },
+        quiet=PLAIN,
         check=checks.serving,
     ),
     "docs/training.md": Page(check=checks.training),

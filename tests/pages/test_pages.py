@@ -49,15 +49,13 @@ def parts() -> Iterator[object]:
         table = PAGES.get(page, Page())
         for part in [[block] for block in run] if table.apart else [run]:
             name = f"{page}:{part[0].line}" if table.apart else page
-            yield pytest.param(part, table, id=name)
+            quiet = [pytest.mark.filterwarnings(each) for each in table.quiet]
+            yield pytest.param(part, table, id=name, marks=quiet)
             if any(old in block.text for old in table.instead for block in part):
-                marks = [pytest.mark.full, pytest.mark.timeout(3600)]
+                marks = [*quiet, pytest.mark.full, pytest.mark.timeout(3600)]
                 yield pytest.param(part, table._replace(instead={}), id=f"{name}-full", marks=marks)
 
 
-@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's older exporters, of themselves
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("part", "table"), [*parts()])
 def test_a_page_runs(
     part: list[Block],
@@ -113,7 +111,9 @@ def test_what_pages_install_can_be_installed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", pages())
 def test_every_block_is_run_or_listed(page: str) -> None:
     fenced = re.findall(r"^ *(?:```|~~~)", source(page), re.MULTILINE)
-    assert len(fenced) == 2 * len(fences(page)), "a fence is not closed, or not of three ticks"
+    assert len(fenced) == 2 * len(fences(source(page))), (
+        "a fence is not closed, or not of three ticks"
+    )
     unknown = [b for b in runs(page) if b.language not in LANGUAGES]
     assert not unknown, "a block needs a language that a test runs (`text` for output)"
 

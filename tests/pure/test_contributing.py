@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contributing import PLACE, ROOT, blocks, example, run_tests
+from tests.contributing import PLACE, example, run_tests
+from tests.pages.blocks import ROOT, blocks, source
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def new_files(project: Path) -> list[Path]:
-    places = [PLACE.match(block.text) for block in blocks() if block.language == "python"]
+    places = [
+        PLACE.match(block.text) for block in blocks("CONTRIBUTING.md") if block.language == "python"
+    ]
     return [project / place["path"] for place in places if place]
 
 
@@ -61,11 +64,12 @@ def test_the_examples_keep_to_the_style(project: Path) -> None:
 
 
 def test_named_files_exist() -> None:
-    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    guide = source("CONTRIBUTING.md")
     named = re.findall(
         r"`((?:src|tests|docs|ops|passes|lowering|targets|build|kernels)/[\w./]*)`", guide
     )
     assert len(named) > 5
+    texts = [block.text for block in blocks("CONTRIBUTING.md")]
     for name in named:
-        made = any(block.text.startswith((f"# {name}", f"// {name}")) for block in blocks())
+        made = any(text.startswith((f"# {name}", f"// {name}")) for text in texts)
         assert made or any((root / name).exists() for root in (ROOT, ROOT / "src" / "infuse")), name

@@ -19,6 +19,7 @@ from infuse.serving.config import ServerConfig
 from infuse.serving.control.reading import convert
 from infuse.serving.transports.rest.app import DataApp
 from infuse.serving.transports.security import check_exposure
+from tests.pages.blocks import blocks
 from tests.serving.rest_tools import FakeEngine, config, serving
 
 if sys.version_info >= (3, 11):
@@ -142,8 +143,8 @@ def test_the_image_does_not_start_without_tokens() -> None:
 
 
 def test_the_configuration_of_the_page_starts() -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    settings = convert(ServerConfig, yaml.safe_load(block), "docs/container.md")
+    (block,) = blocks("docs/container.md", "yaml")
+    settings = convert(ServerConfig, yaml.safe_load(block.text), block.page)
     with pytest.warns(UserWarning, match="plain text"):
         check_exposure(settings)
     assert settings.security.tokens
