@@ -1,34 +1,37 @@
-"""What pages say of their snippets, held against the names that these leave behind."""
+"""What pages say of their snippets, held against what these leave behind and print."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+import urllib.request
+from pathlib import Path
 
 import numpy as np
 
 from infuse import processing as p
 from infuse.ops.core.evaluate import evaluate
+from tests.pages import files
+from tests.pages.reader import Reader
 
-Names = dict[str, Any]
 
-
-def readme(names: Names, printed: str) -> None:
-    (logits,) = names["outputs"].values()
+def readme(reader: Reader) -> None:
+    (logits,) = reader.names["outputs"].values()
     assert logits.shape == (1, 1000)
-    assert re.search(r"\d+ → \d+ nodes", printed)
+    assert re.search(r"\d+ → \d+ nodes", reader.printed)
 
 
-def prebuilt_answers(names: Names, printed: str) -> None:
-    assert printed.startswith(("prebuilt", "compiled"))
-    names["model"].close()
+def prebuilt_answers(reader: Reader) -> None:
+    assert reader.printed.startswith(("prebuilt", "compiled"))
+    reader.names["model"].close()
 
 
-def frontends(names: Names, printed: str) -> None:
-    assert "torch" not in names or {"graph", "model", "fast"} & names.keys()
+def frontends(reader: Reader) -> None:
+    assert "torch" not in reader.names or {"graph", "model", "fast"} & reader.names.keys()
 
 
-def training(names: Names, printed: str) -> None:
+def training(reader: Reader) -> None:
+    names = reader.names
     assert names["right"] > 0.97
     losses = names["report"].losses
     assert losses[-1] < 0.2 < losses[0]
@@ -40,44 +43,79 @@ def training(names: Names, printed: str) -> None:
         np.testing.assert_allclose(scores, adapted[name], rtol=1e-3, atol=1e-4)
 
 
-def training_reference(names: Names, printed: str) -> None:
-    assert names["error"] < 1e-3
+def training_reference(reader: Reader) -> None:
+    assert reader.names["error"] < 1e-3
 
 
-def processing_reference(names: Names, printed: str) -> None:
-    expected = p.to_planes(p.normalize(names["small"]))
-    np.testing.assert_allclose(names["planes"], expected, rtol=1e-4, atol=1e-4)
-    assert names["small"].shape == (24, 32, 3) != names["photo"].shape
+def processing_reference(reader: Reader) -> None:
+    expected = p.to_planes(p.normalize(reader.names["small"]))
+    np.testing.assert_allclose(reader.names["planes"], expected, rtol=1e-4, atol=1e-4)
+    assert reader.names["small"].shape == (24, 32, 3) != reader.names["photo"].shape
 
 
-def serving_reference(names: Names, printed: str) -> None:
-    assert all(each.shape[0] == 1 for each in names["scores"].values())
-    assert names["response"].outputs[0].data.shape == (1, 5)
+def serving_reference(reader: Reader) -> None:
+    assert all(each.shape[0] == 1 for each in reader.names["scores"].values())
+    assert reader.names["response"].outputs[0].data.shape == (1, 5)
 
 
-def estimators(names: Names, printed: str) -> None:
+def estimators(reader: Reader) -> None:
+    names = reader.names
     assert names["names"] == (["x"], ["label", "probabilities"])
     assert (names["labels"] == names["pipeline"].predict(names["rows"])).all()
 
 
-def inspect_and_compare(names: Names, printed: str) -> None:
+def inspect_and_compare(reader: Reader) -> None:
+    names = reader.names
     assert names["total"].seconds > 0
     assert names["comparison"].a.score > 0.9
     assert names["worst"] in names["comparison"].layers
 
 
-def compression(names: Names, printed: str) -> None:
-    assert re.search(r"the bound of 0.5% is met", printed)
+def compression(reader: Reader) -> None:
+    """Bounds are met, where no test has replaced them (those of pruning)."""
+    bounds = {
+        bound[1]: output
+        for command, output in reader.outputs.items()
+        if (bound := re.search(r"--max-drop (\S+)", command)) and "--prune" not in command
+    }
+    assert len(bounds) >= 4
+    for bound, output in bounds.items():
+        assert f"the bound of {bound} is met" in output
+    assert "the bound of 0.5% is met" in reader.printed
 
 
-def serving(names: Names, printed: str) -> None:
-    """The answer of the server and that inside of the program are the same."""
-    (output,) = names["answer"].outputs
+def rollout(reader: Reader) -> None:
+    begun, back, again = list(reader.outputs.values())[-3:]
+    assert "version 2: 5% of the traffic" in begun
+    assert "version 1: 100% of the traffic" in back
+    assert "rollout of version 2: running" in again
+
+
+def serving(reader: Reader) -> None:
+    """The calls are answered, and both configurations took effect."""
+    (output,) = reader.names["answer"].outputs
     assert output.data.shape == (2, 5)
+    answers = {
+        command.split()[2]: text for command, text in reader.outputs.items() if "curl" in command
+    }
+    scores = json.loads(answers["localhost:8000/v2/models/scores/infer"])
+    assert scores["outputs"][0]["data"] == [1, 2, 3, 4]
+    server = reader.server
+    assert server is not None
+    assert server.get("/v2/models/resnet50/versions/stable/ready") == 200
+    files.photo(Path("photo.jpg"))
+    url = f"http://127.0.0.1:{server.http}/v2/models/photos/infer"
+    headers = {"Inference-Header-Content-Length": "0"}
+    request = urllib.request.Request(url, Path("photo.jpg").read_bytes(), headers)
+    with urllib.request.urlopen(request) as response:
+        text = response.read()
+    names = re.findall(rb"([a-z]{3}):-?\d", text)
+    assert sorted(names) == [b"cat", b"dog", b"fox", b"hen", b"owl"]
 
 
-def processing(names: Names, printed: str) -> None:
+def processing(reader: Reader) -> None:
     """Of each example; of the first one also that the boxes are right."""
+    names = reader.names
     assert {"graph", "model", "results"} & names.keys()
     if "placement" in names.get("specs", {}) or "results" not in names:
         return
@@ -99,3 +137,12 @@ def processing(names: Names, printed: str) -> None:
     np.testing.assert_allclose(results["boxes"], right, rtol=1e-4, atol=0.01)
     assert results["boxes"].min() >= 0
     assert (results["boxes"].max(axis=0) <= [450, 300, 450, 300]).all()
+
+
+def c(reader: Reader) -> None:
+    """The example's outputs have their sizes, and one program has both models."""
+    example, both = (text for command, text in reader.outputs.items() if command.startswith("cc"))
+    assert "outputs[0]: 8 4 1 1" in example
+    ears, eyes = map(json.loads, both.splitlines())
+    assert ears["inputs"][0]["shape"] == ["batch", 3, 224, 224]
+    assert eyes["outputs"][0]["name"] == "logits"

@@ -8,7 +8,9 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +28,8 @@ from tests.pages.blocks import SHELL, Block
 from tests.serving.processes import ServeProcess
 
 ADMIN = ("rollout", "rollback")
+ZIG = f'#!/bin/sh\nexec {sys.executable} -m ziglang cc "$@"\n'
+"""A C compiler for systems that have none."""
 STATE = "pwd; env -0"
 """What a shell tells at its end for the next command."""
 
@@ -49,8 +53,15 @@ class Reader:
         self.instead = dict(instead)
         self.unused = {*instead}
         self.printed = ""  # by blocks of Python
+        self.outputs: dict[str, str] = {}  # of commands, as the page writes them
         self.folder = Path.cwd()
         self.server: ServeProcess | None = None
+        if shutil.which("cc") is None:
+            compiler = self.folder / ".bin" / "cc"
+            compiler.parent.mkdir()
+            compiler.write_text(ZIG, encoding="utf-8")
+            compiler.chmod(0o755)
+            patch.setenv("PATH", str(compiler.parent), prepend=os.pathsep)
 
     def close(self) -> None:
         """End what the page has started."""
@@ -88,7 +99,8 @@ class Reader:
             exec(code, self.names)
         self.printed += self.capsys.readouterr().out
 
-    def _command(self, command: str) -> None:
+    def _command(self, written: str) -> None:
+        command = written
         for old, new in self.instead.items():
             if old in command:
                 command = command.replace(old, new)
@@ -96,28 +108,29 @@ class Reader:
         command = self._with_ports(command)
         words = shlex.split(command, comments=True)
         if words[0] != "infuse":
-            self._shell(command)
+            self.outputs[written] = self._shell(command)
         elif words[1] == "serve" and "--make-token" not in words:
             self._serve(words[2:])
         else:
-            self._infuse(words[1:])
+            self.outputs[written] = self._infuse(words[1:])
 
-    def _infuse(self, words: list[str]) -> None:
+    def _infuse(self, words: list[str]) -> str:
         if words[0] in ADMIN and self.server is not None:
             words = [*words, "--admin", f"http://127.0.0.1:{self.server.admin}"]
         answer = self.cli(*words)
         assert answer.status == 0, f"{words}: {answer.err}"
         assert answer.out, words
+        return answer.out
 
-    def _shell(self, command: str) -> None:
-        """Run another program; folder and variables stay as it leaves them."""
+    def _shell(self, command: str) -> str:
+        """The output of other programs; folder and variables stay as they leave them."""
         command = re.sub(r"^curl -s ", "curl -sSf ", command)  # an error of HTTP is one
         script = f"{command}\nprintf '\\0'; {STATE}"
         done = subprocess.run(
             ["bash", "-ec", script], capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
-        _, state = done.stdout.split("\0", 1)
+        output, state = done.stdout.split("\0", 1)
         folder, variables = state.split("\n", 1)
         self.patch.chdir(folder)
         for name, _, value in (each.partition("=") for each in variables.split("\0") if each):
@@ -125,6 +138,7 @@ class Reader:
                 self.patch.setenv(name, value)
         if self.server is not None:
             self._until_all_serve()
+        return output
 
     def _serve(self, words: list[str]) -> None:
         assert self.server is None, "a page starts one server"
@@ -134,6 +148,7 @@ class Reader:
     def _with_ports(self, command: str) -> str:
         """The usual ports replaced by those of the server that runs."""
         if self.server is None:
+            assert "localhost:" not in command, f"nothing serves yet: {command}"
             return command
         ports = {8000: self.server.http, 8001: self.server.grpc, 8002: self.server.admin}
         return re.sub(r"localhost:(800\d)", lambda m: f"127.0.0.1:{ports[int(m[1])]}", command)

@@ -10,6 +10,7 @@ import numpy as np
 
 import infuse
 from tests.pages import checks, files
+from tests.pages.reader import Reader
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -20,8 +21,7 @@ class Page(NamedTuple):
     `files`: written before, beside those of `WRITERS` that it names. `names`: defined for Python.
     `environment`: variables with paths in the page's folder. `instead`: parts of commands, and what
     replaces them where they would take minutes. `quiet`: filters of warnings that are no errors.
-    `apart`: each block is for itself. `check` gets the names that Python has at the end, and what
-    it printed.
+    `apart`: each block is for itself. `check` sees what the page has left behind.
     """
 
     files: Mapping[str, files.Writer] = NOTHING
@@ -30,7 +30,7 @@ class Page(NamedTuple):
     instead: Mapping[str, str] = NOTHING
     quiet: Sequence[str] = ()
     apart: bool = False
-    check: Callable[[dict[str, Any], str], None] = lambda names, printed: None
+    check: Callable[[Reader], None] = lambda reader: None
 
 
 ZEROS = np.zeros((1, 3, 224, 224), np.float32)
@@ -82,7 +82,9 @@ PAGES: Mapping[str, Page] = {
     ),
     "docs/processing.md": Page(apart=True, check=checks.processing),
     "docs/migration/triton.md": Page(files={"models/resnet50/1/model.onnx": files.classifier}),
-    "docs/rollout.md": Page(files={"models/resnet50/1/model.onnx": files.classifier}),
+    "docs/rollout.md": Page(
+        files={"models/resnet50/1/model.onnx": files.classifier}, check=checks.rollout
+    ),
     "docs/serving.md": Page(
         files={
             "models/scores/1/model.onnx": files.rectifier,
@@ -97,22 +99,14 @@ PAGES: Mapping[str, Page] = {
         quiet=PLAIN,
         check=checks.serving,
     ),
+    "docs/c.md": Page(check=checks.c),
     "docs/training.md": Page(check=checks.training),
 }
 
 COPY = "tests/pure/test_contributing.py and tests/native/test_contributing.py apply it to a copy"
 CONTAINER = "needs a container runtime; tests/serving/test_container.py holds the files"
-MINUTES = "makes an environment in the checkout and runs tests for minutes"
 ELSEWHERE: Mapping[str, Mapping[str, str]] = {
-    "CONTRIBUTING.md": {
-        "sh": MINUTES,
-        **dict.fromkeys(("python", "diff", "cpp"), COPY),
-    },
-    "README.md": {
-        "make demo     # two networks optimized, compiled, checked and timed against ONNX Runtime; "
-        "needs no torch": MINUTES,
-        "make test     # everything a change must pass": MINUTES,
-    },
+    "CONTRIBUTING.md": dict.fromkeys(("python", "diff", "cpp"), COPY),
     "docs/container.md": {"console": CONTAINER},
     "docs/extending.md": {
         "toml": "tests/pure/test_registry.py holds it against the package",

@@ -19,7 +19,8 @@ from tests.pages.reader import Reader
 from tests.pages.table import ELSEWHERE, PAGES, Page
 
 LANGUAGES = {"python", *SHELL, "yaml", "c"}
-INSTALLS = re.compile(r"pip install ")
+IN_CHECKOUT = re.compile(r"(pip install|make) ")
+"""Commands for the checkout, which tests of their own run."""
 
 
 def elsewhere(block: Block) -> bool:
@@ -32,7 +33,7 @@ def elsewhere(block: Block) -> bool:
 def skipped(page: str) -> frozenset[str]:
     """Commands of a page that are not run with it."""
     commands = (c for block in blocks(page, *SHELL) for c in block.commands)
-    return frozenset(c for c in commands if c in ELSEWHERE.get(page, {}) or INSTALLS.match(c))
+    return frozenset(c for c in commands if c in ELSEWHERE.get(page, {}) or IN_CHECKOUT.match(c))
 
 
 def runs(page: str) -> list[Block]:
@@ -81,7 +82,7 @@ def test_a_page_runs(
         for block in part:
             reader.read(block, skipped(block.page))
         assert not reader.unused, f"no command has {reader.unused}"
-        table.check(reader.names, reader.printed)
+        table.check(reader)
     finally:
         reader.close()
 
@@ -95,16 +96,35 @@ def test_the_examples_of_extending_run() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def in_checkout(program: str) -> list[str]:
+    """The commands of pages for the checkout that begin with this program."""
+    shell = [block for page in pages() for block in blocks(page, *SHELL) if not elsewhere(block)]
+    commands = dict.fromkeys(c for block in shell for c in block.commands)
+    return [c for c in commands if c.startswith(f"{program} ")]
+
+
+@pytest.mark.parametrize("command", in_checkout("make"))
+def test_what_pages_make_is_there(command: str) -> None:
+    """make knows all that it would do, which takes minutes to hours: this run among it."""
+    subprocess.run(["bash", "-ec", command.replace("make", "make -n", 1)], cwd=ROOT, check=True)
+
+
+@pytest.mark.full
+def test_the_demo_runs() -> None:
+    """What `make demo` runs in the environment that it makes."""
+    command = [sys.executable, "-m", "examples.demo"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert len(re.findall("^right$", done.stdout, re.MULTILINE)) == 2, done.stdout
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_what_pages_install_can_be_installed(tmp_path: Path) -> None:
     """Each line in a checkout, one after another in one fresh environment."""
-    fresh = Fresh(tmp_path)
-    shell = [block for page in pages() for block in blocks(page, *SHELL) if not elsewhere(block)]
-    lines = dict.fromkeys(c for block in shell for c in block.commands if INSTALLS.match(c))
-    assert len(lines) >= 5
-    for line in lines:
-        fresh.shell(line, ROOT)
+    fresh, commands = Fresh(tmp_path), in_checkout("pip")
+    assert len(commands) >= 5
+    for command in commands:
+        fresh.shell(command, ROOT)
     assert "infuse" in fresh.run("infuse", "--version").stdout
 
 
