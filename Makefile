@@ -19,7 +19,7 @@ PREBUILT_aarch64 := aarch64 aarch64+asimddp+i8mm
 ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
 # Programs that tests run, and the Debian packages that have them.
-TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
+TOOLS := curl:curl chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ test-short:
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
 
 test-native: $(VENV)/.test  ## tests of kernels and models; INFUSE_CPU=x86-64-v3, CXX=… and INFUSE_WITHOUT=re2 hide what there is
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full" tests/native tests/models
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full" tests/native tests/models tests/pages
 
 test-full: $(VENV)/.test tools lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

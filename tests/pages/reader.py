@@ -30,7 +30,7 @@ from tests.serving.processes import ServeProcess
 ADMIN = ("rollout", "rollback")
 ZIG = f'#!/bin/sh\nexec {sys.executable} -m ziglang cc "$@"\n'
 """A C compiler for systems that have none."""
-STATE = "pwd; env -0"
+STATE = "status=$?; printf '\\0'; pwd; env -0; exit $status"
 """What a shell tells at its end for the next command."""
 
 
@@ -125,9 +125,9 @@ class Reader:
     def _shell(self, command: str) -> str:
         """The output of other programs; folder and variables stay as they leave them."""
         command = re.sub(r"^curl -s ", "curl -sSf ", command)  # an error of HTTP is one
-        script = f"{command}\nprintf '\\0'; {STATE}"
+        script = f"{command}\n{STATE}"
         done = subprocess.run(
-            ["bash", "-ec", script], capture_output=True, text=True, check=False, timeout=600
+            ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         output, state = done.stdout.split("\0", 1)
