@@ -3,17 +3,22 @@ and every guide has its page.
 """
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from infuse import errors
+from infuse.cli.main import app
 from infuse.errors import InfuseError
 from tests import chinese
+from tests.pages.blocks import FENCE, ROOT
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 ERRORS = [
     kind
     for kind in vars(errors).values()
@@ -78,6 +83,29 @@ def test_chinese_pages_have_the_sections_and_snippets_of_the_english_ones(name: 
     )
     assert page.snippets == english.snippets
     assert page.headings == english.headings or name == "index"
+
+
+def sentences() -> list[str]:
+    """The commands of infuse in the sentences of all pages; blocks are run by tests/pages."""
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    texts = [FENCE.sub("", page.read_text(encoding="utf-8")) for page in pages]
+    spans = {span for text in texts for span in re.findall(r"`(infuse [^`]+)`", text)}
+    return sorted(" ".join(span.split()) for span in spans)
+
+
+def test_commands_in_sentences_have_the_options_that_there_are() -> None:
+    assert len(sentences()) > 80
+    root: Any = typer.main.get_command(app)
+    for sentence in sentences():
+        command, words = root, shlex.split(sentence)[1:]
+        while hasattr(command, "get_command") and words and not words[0].startswith("-"):
+            verb, words = words[0], words[1:]
+            command = command.get_command(command.context_class(command), verb)
+            if verb == "COMMAND":
+                break
+            assert command, sentence
+        else:
+            command.make_parser(command.context_class(command)).parse_args(words)
 
 
 def test_a_changed_english_page_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
