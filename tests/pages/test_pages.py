@@ -111,10 +111,8 @@ def test_what_pages_make_is_there(command: str) -> None:
 
 @pytest.mark.full
 def test_the_demo_runs() -> None:
-    """What `make demo` runs in the environment that it makes."""
-    command = [sys.executable, "-m", "examples.demo"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert len(re.findall("^right$", done.stdout, re.MULTILINE)) == 2, done.stdout
+    """What `make demo` runs in its environment; its status tells whether the answers are right."""
+    subprocess.run([sys.executable, "-m", "examples.demo"], cwd=ROOT, check=True)
 
 
 @pytest.mark.full
