@@ -19,7 +19,7 @@ PREBUILT_aarch64 := aarch64 aarch64+asimddp+i8mm
 ZIG := $(if $(shell command -v $(or $(CXX),c++) 2>/dev/null),,zig)
 comma := ,
 # Programs that tests run, and the Debian packages that have them.
-TOOLS := curl:curl chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
+TOOLS := curl:curl cmake:cmake chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help

@@ -84,6 +84,8 @@ class Reader:
             self._configuration(block.text)
         elif block.language == "c":
             self._place(block.text, "//").write_text(block.text, encoding="utf-8")
+        elif block.language == "cmake":
+            self._place(block.text, "#").write_text(block.text, encoding="utf-8")
         else:
             raise AssertionError(f"nothing runs a block of {block.language!r}: {block}")
 

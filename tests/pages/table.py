@@ -99,7 +99,13 @@ PAGES: Mapping[str, Page] = {
         quiet=PLAIN,
         check=checks.serving,
     ),
-    "docs/c.md": Page(check=checks.c),
+    "docs/c.md": Page(
+        instead={
+            "--target linux-x86_64-v3-musl": "",
+            "python -m ziglang cc -target x86_64-linux-musl -static": "cc",
+        },
+        check=checks.c,
+    ),
     "docs/training.md": Page(check=checks.training),
 }
 
