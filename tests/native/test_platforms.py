@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import infuse
 from infuse import dtypes
 from infuse.build.compile import compile_graph
+from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
+from infuse.runtime.folder import LIBRARIES
 from infuse.runtime.foreign import ForeignModel
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure
@@ -40,6 +43,19 @@ def test_a_network_runs_on_another_platform(target: str, tmp_path: Path) -> None
         np.testing.assert_array_equal(
             results["y1"], np.array(np.nonzero(results["y0"] > np.float32(0.04)))
         )
+
+
+@platforms("linux-x86_64-v3-musl", "wasm32")
+def test_a_folder_for_another_system_is_not_loaded(target: str, tmp_path: Path) -> None:
+    model = compiled(network(), target, tmp_path)
+    with pytest.raises(OptionError, match="and does not run here"):
+        model.run({})
+    with pytest.raises(CompiledModelError, match=r"built for (wasm|Linux with musl)"):
+        infuse.load_compiled(model.folder)
+    damaged = next(model.folder / name for name in LIBRARIES if (model.folder / name).is_file())
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(CompiledModelError, match="the file has"):
+        infuse.load_compiled(model.folder)
 
 
 @platforms()

@@ -37,7 +37,7 @@ from infuse.runtime.folder import (
     describe_files,
     publish,
 )
-from infuse.targets import KERNELS, LINUX, Target
+from infuse.targets import KERNELS, Target
 
 
 def build(
@@ -202,7 +202,7 @@ def write_metadata(
         "abi": ABI,
         "target": target.name,
         "machine": target.architecture,
-        **({} if target.system is LINUX else {"system": target.system.name}),
+        **({"system": target.system_name} if target.system_name else {}),
         "cpu_features": sorted(target.required),
         "toolchain": toolchain,
         "files": describe_files(folder, weights_sha256, target.system.library),

@@ -397,7 +397,7 @@ def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[P
     """
     if output is None:
         raise OptionError(
-            f"a model for {target.architecture} does not run on this machine",
+            f"a model for the target {target.name!r} does not run on this machine",
             hint="name a folder for it (output=, -o), and load that there",
         )
     if stages.whole is None:

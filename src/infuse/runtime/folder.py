@@ -66,7 +66,7 @@ def describe_files(
 def _code_names(metadata: Mapping[str, Any]) -> list[str]:
     """The files with what a model does, as its metadata says."""
     if "program" not in metadata:
-        return [LIBRARY]
+        return [next((name for name in LIBRARIES if name in metadata["files"]), LIBRARY)]
     return [PROGRAM, FUNCTIONS] if has_functions(metadata) else [PROGRAM]
 
 
@@ -163,14 +163,21 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
 
 
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
-    """CompiledModelError when the model was built for instructions that this processor does not
-    have.
+    """CompiledModelError when the model was built for another system, or for instructions that this
+    processor does not have.
     """
+    hint = "run it there, or compile it for this machine"
+    if "system" in metadata:
+        raise CompiledModelError(
+            f"the model was built for {metadata['system']}, and this system is another",
+            where=str(where),
+            hint=hint,
+        )
     if metadata.get("machine", architecture()) != architecture():
         raise CompiledModelError(
             f"the model was built for {metadata['machine']}, and this machine is {architecture()}",
             where=str(where),
-            hint="run it there, or compile it for this machine",
+            hint=hint,
         )
     missing = (
         sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []

@@ -48,9 +48,14 @@ class ForeignModel:
         """What the interpreter runs of the model: nothing."""
         return []
 
+    @property
+    def _place(self) -> str:
+        system, machine = self.metadata.get("system"), self.metadata["machine"]
+        return f"{system} on {machine}" if system else str(machine)
+
     def _refuse(self) -> NoReturn:
         raise OptionError(
-            f"the model was compiled for {self.metadata['machine']} and does not run here",
+            f"the model was compiled for {self._place} and does not run here",
             where=str(self.folder),
             hint="copy the folder there, and load it with infuse.load_compiled",
         )

@@ -10,4 +10,3 @@ from infuse.targets.machine import (
     DotUnit as DotUnit,
     Machine as Machine,
 )
-from infuse.targets.platforms import LINUX as LINUX

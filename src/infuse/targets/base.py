@@ -116,8 +116,14 @@ class Target:
     @property
     def is_foreign(self) -> bool:
         """Whether this machine compiles for it but cannot run it."""
-        is_here = self.system is LINUX and self.libc != MUSL
-        return self.architecture != architecture() or not is_here
+        return self.architecture != architecture() or bool(self.system_name)
+
+    @property
+    def system_name(self) -> str:
+        """The system, in words; empty for Linux with the usual C library."""
+        if self.system is LINUX:
+            return f"Linux with {MUSL}" if self.libc == MUSL else ""
+        return self.system.name
 
     @property
     def required(self) -> frozenset[str]:
