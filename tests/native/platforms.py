@@ -50,6 +50,8 @@ EMULATORS: Final = {
     "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
 }
 """By the name of a target, whose programs need nothing else."""
+QUICK: Final = ("linux-armv7-musl", "wasm32")
+"""Those of `make test`: two where addresses have 32 bits. Zig makes a C library for each."""
 
 
 def platforms(*names: str) -> pytest.MarkDecorator:
@@ -65,7 +67,8 @@ def _parameter(name: str) -> Any:
     if emulator.command and not emulator.words:
         lacking.append(f"apt install {emulator.package}")
     reason = f"not tested on {name}: {', '.join(lacking)}"
-    return pytest.param(name, marks=pytest.mark.skipif(bool(lacking), reason=reason))
+    full = [] if name in QUICK else [pytest.mark.full]
+    return pytest.param(name, marks=[*full, pytest.mark.skipif(bool(lacking), reason=reason)])
 
 
 def run_on(
