@@ -107,7 +107,7 @@ def build(
                     store=store,
                     calling=folder / emitter.main,
                     together=[folder / name for name in emitter.alone(sources)],
-                    join=emitter.join,
+                    join=emitter.join if target.system.drops_first else None,
                     archive=folder / STATIC if output is not None else None,
                 )
             except BaseException:

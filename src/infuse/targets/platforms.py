@@ -20,7 +20,8 @@ class System(Immutable):
     `library`: the file that the code of a model becomes, `prefixed`: the same where its functions
     have a prefix. `naming`: how a linker is told what the library calls itself; empty where it is
     not. `compiling`, `linking`: what compilers are told for it; `libraries`: what
-    programs with the static one link besides.
+    programs with the static one link besides. `drops_first`: a linker drops functions that nobody
+    calls before it looks for what these call.
     """
 
     name: str
@@ -30,6 +31,7 @@ class System(Immutable):
     compiling: tuple[str, ...] = ()
     linking: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    drops_first: bool = True
 
     def library_name(self, prefix: str) -> str:
         """What the library of functions with this prefix calls itself, and is linked by."""
@@ -48,7 +50,11 @@ LINUX: Final = System(
     ("m",),
 )
 WINDOWS: Final = System(
-    "windows", "model.dll", "{}.dll", linking=("-shared", "-Wl,--out-implib,model.lib")
+    "windows",
+    "model.dll",
+    "{}.dll",
+    linking=("-shared", "-Wl,--out-implib,model.lib"),
+    drops_first=False,
 )
 MACOS: Final = System(
     "macos",
