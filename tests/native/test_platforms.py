@@ -1,5 +1,7 @@
 """Models for other platforms give the right numbers there."""
 
+import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.build.compile import compile_graph
+from infuse.build.toolchain import ziglang
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
@@ -118,3 +121,69 @@ def test_operators_compile_where_nothing_runs_them(group: str, target: str, tmp_
         return evaluate(graph, feeds)
 
     check(native_cases(members(group), full=False), run=run)
+
+
+# What kernels call of the C library, all of which Android 5 (API 21) has.
+_BIONIC = frozenset(
+    [
+        "__sched_cpucount",
+        "calloc",
+        "clock_gettime",
+        "free",
+        "getpid",
+        "madvise",
+        "malloc",
+        "memcmp",
+        "memcpy",
+        "memmove",
+        "memset",
+        "mmap",
+        "munmap",
+        "posix_memalign",
+        "pthread_attr_destroy",
+        "pthread_attr_init",
+        "pthread_attr_setstacksize",
+        "pthread_create",
+        "pthread_equal",
+        "pthread_join",
+        "pthread_self",
+        "pthread_sigmask",
+        "sched_getaffinity",
+        "sigfillset",
+        "snprintf",
+        "strlen",
+        "syscall",
+        "sysconf",
+    ]
+)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not ziglang(), reason="not tested on android-arm64: pip install ziglang")
+def test_a_library_for_android_needs_what_is_there(tmp_path: Path) -> None:
+    model = compiled(network(), "android-arm64", tmp_path)
+
+    def told(*command: str) -> str:
+        words = [*command, str(model.folder / "model.so")]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    symbols = [line.split() for line in told("nm", "-D").splitlines()]
+    assert {name for kind, name in (s for s in symbols if len(s) == 2) if kind == "U"} <= _BIONIC
+    assert {name for *_, kind, name in symbols if kind == "T"} == {
+        f"infuse_{name}"
+        for name in [
+            "arena_bytes",
+            "close",
+            "error",
+            "live_bytes",
+            "metadata",
+            "open",
+            "output",
+            "run",
+            "shapes",
+        ]
+    }
+    assert re.findall(r"NEEDED.*\[(.*)\]", told("readelf", "-dW")) == ["libc.so"]
+    loads = [line.split() for line in told("readelf", "-lW").splitlines() if " LOAD " in line]
+    assert loads
+    assert {int(line[-1], 16) for line in loads} == {16384}

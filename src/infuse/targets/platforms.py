@@ -49,6 +49,14 @@ LINUX: Final = System(
     ("-shared", "-pthread", *_ELF),
     ("m",),
 )
+# Names and sizes are those of musl, which Android's library shares where kernels call it; phones
+# may have pages of 16 KiB, and bcmp is not there.
+ANDROID: Final = replace(
+    LINUX,
+    name="android",
+    compiling=(*_POSIX, "-fno-builtin-bcmp"),
+    linking=(*LINUX.linking, "-Wl,-z,max-page-size=16384"),
+)
 WINDOWS: Final = System(
     "windows",
     "model.dll",
@@ -179,6 +187,7 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
         _on(_ARM, MACOS, "aarch64-macos"), cpu="apple_m1", features=frozenset(("asimddp",))
     ),
     **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
+    "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
     "wasm32": _WASM,
 }
 """The platforms by name, but for the C library and further instruction sets behind it."""
@@ -191,6 +200,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "riscv64": "linux-riscv64",
     "windows": "windows-x86_64",
     "macos": "macos-arm64",
+    "android": "android-arm64",
+    "pixel-8": "android-arm64+asimddp+i8mm+bf16",
     "raspberry-pi-3": "linux-arm64",
     "raspberry-pi-4": "linux-arm64",
     "raspberry-pi-5": "linux-arm64+asimddp",
