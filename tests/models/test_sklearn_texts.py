@@ -87,6 +87,24 @@ def test_vectorizers(kind: Any, analyzer: str) -> None:
         same(found, model.transform(ASKED).toarray())
 
 
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_many_texts(analyzer: str) -> None:
+    rng = np.random.default_rng(0)
+    words = " ".join(ASKED).split()
+    texts = [" ".join(rng.choice(words, int(n))) for n in rng.integers(0, 90, 120)]
+    for options, lengths in product([{}, *COMMON[2:], *WORDS[:2]], [(1, 1), (1, 3)]):
+        if "stop_words" in options and analyzer != "word":
+            continue
+        common = {"analyzer": analyzer, "ngram_range": lengths, **options}
+        model = TfidfVectorizer(**common).fit(TEXTS)
+        found = evaluate(infuse.load(model), {"x": np.array(texts, object)})["transformed"]
+        same(found, model.transform(texts).toarray())
+        common = {k: v for k, v in common.items() if k not in ("max_features", "min_df")}
+        hashing = HashingVectorizer(n_features=512, **common)
+        found = evaluate(infuse.load(hashing), {"x": np.array(texts, object)})["transformed"]
+        same(found, hashing.transform(texts).toarray())
+
+
 def test_a_vocabulary_that_is_given_needs_no_texts() -> None:
     for vocabulary in ({"good", "day"}, ["good", "day"], {"day": 0, "good": 1}):
         model = CountVectorizer(vocabulary=vocabulary)

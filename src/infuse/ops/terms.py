@@ -15,8 +15,9 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import fresh_dim
-from infuse.ops.core.term_hashing import Hashes
-from infuse.ops.core.term_places import Splitter, Vocabulary, numbered
+from infuse.ops.core.term_hashing import Hashes, murmur_hashes
+from infuse.ops.core.term_places import Vocabulary, are_few, numbered, sliced
+from infuse.ops.core.term_splitting import Splitter
 from infuse.ops.core.token_patterns import token_pattern
 from infuse.ops.core.traits import Trait
 from infuse.ops.text import texts
@@ -175,10 +176,9 @@ class FindTerms(Terms):
 
     def eval(self, text: Array) -> tuple[Array, Array]:
         rows, places, negative = self._found(decoded(text))
-        keys, sums = _summed(rows * self.places + places, negative)
-        row, place = np.divmod(keys, self.places)
+        row, place, sums = _summed(rows, places, self.places, negative)
         lengths = np.bincount(row, minlength=len(text))
-        column = np.arange(len(keys)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        column = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         shape = (len(text), int(lengths.max(initial=1)))
         at, values = np.full(shape, self.places, np.int64), np.zeros(shape)
         at[row, column], values[row, column] = place, sums
@@ -186,24 +186,39 @@ class FindTerms(Terms):
 
     @cached_property
     def _hashes(self) -> Hashes:
-        return Hashes()
+        return Hashes(murmur_hashes)
 
     def _found(self, listed: list[str]) -> tuple[Array, Array, Array | None]:
         """The row and the place of each term, and whether it counts as -1."""
         if not self.buckets:
             return *self._terms.occurrences(listed), None
-        rows, numbers, terms = numbered(self._splitter, listed)
-        hashes = self._hashes.of(terms)[numbers]
+        parts = None if are_few(listed) else sliced(self._splitter, listed)
+        if parts is None:
+            rows, numbers, terms = numbered(self._splitter, listed)
+            hashes = self._hashes.of(terms)[numbers]
+        else:
+            pairs = [(part.rows, murmur_hashes(part.slices)) for part in parts]
+            rows, hashes = map(np.concatenate, zip(*pairs))
         signs = hashes < 0 if self.alternate_sign else None
         return rows, np.abs(hashes) % self.buckets, signs
 
 
-def _summed(keys: Array, negative: Array | None) -> tuple[Array, Array]:
-    """Each key once, ascending, and how often it is there, those that count as -1 taken off."""
-    if negative is None:
-        return np.unique(keys, return_counts=True)
-    both, counts = np.unique(keys * 2 + negative, return_counts=True)
-    signed = np.where(both & 1, -counts, counts)
-    places = both >> 1
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    return places[first], np.add.reduceat(signed, first) if len(first) else signed
+def _summed(
+    rows: Array, places: Array, size: int, negative: Array | None
+) -> tuple[Array, Array, Array]:
+    """The row and the place (of so many) of each term once, ascending, and how often it is there,
+    those that count as -1 taken off.
+    """
+    keys = rows * size + places
+    keys = keys if negative is None else keys * 2 + negative
+    if keys.max(initial=0) < 1 << 31:
+        keys = keys.astype(np.int32)  # sorted in half the time
+    distinct, sums = np.unique(keys, return_counts=True)
+    if negative is not None:
+        sums = np.where(distinct & 1, -sums, sums)
+        distinct = distinct >> 1
+        first = np.flatnonzero(np.diff(distinct, prepend=-1))
+        distinct = distinct[first]
+        sums = np.add.reduceat(sums, first) if len(first) else sums
+    row, place = np.divmod(distinct, size)
+    return row, place, sums

@@ -1,70 +1,88 @@
-"""MurmurHash3 of many terms at once."""
+"""MurmurHash3 (x86, 32 bits, seed 0) of many terms at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+
+from infuse.ops.core.byte_slices import Ints, Slices, slices_of
 
 _MOST: Final = 1 << 16
 """Terms whose hashes are stored."""
 _NONE: Final = 1 << 40
-_C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
+_LONG: Final = 512
+"""Bytes above which a term is hashed by itself."""
+_C1, _C2, _C3 = 0xCC9E2D51, 0x1B873593, 0xE6546B64
+_LOW: Final = 0xFFFFFFFF
 
 
 class Hashes:
     """The hashes of terms, of which the most recent are stored. Threads may share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[[Slices], Ints]) -> None:
+        self._function = function
         self._stored: dict[bytes, int] = {}
 
-    def of(self, terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    def of(self, terms: Sequence[bytes]) -> Ints:
         """The hash of each."""
         stored = self._stored
-        hashes = np.array([stored.get(term, _NONE) for term in terms], np.int64)
+        hashes = np.fromiter(map(stored.get, terms, repeat(_NONE)), np.int64, len(terms))
         fresh = np.flatnonzero(hashes == _NONE)
         if len(fresh):
             others = [terms[i] for i in fresh.tolist()]
-            hashes[fresh] = murmur_hashes(others)
+            hashes[fresh] = self._function(slices_of(others))
             if len(stored) + len(others) > _MOST:
                 stored = self._stored = {}
             stored.update(zip(others[:_MOST], hashes[fresh].tolist()))
         return hashes
 
 
-def murmur_hashes(terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """The signed MurmurHash3 (x86, 32 bits, seed 0) of each of some bytes, as int64."""
-    result = np.zeros(len(terms), np.int64)
-    lengths = np.array([len(one) for one in terms], np.int64)
-    for length in np.unique(lengths).tolist():
-        at = np.flatnonzero(lengths == length)
-        joined = b"".join(terms[i] for i in at.tolist())
-        content = np.frombuffer(joined, np.uint8).reshape(len(at), length)
-        result[at] = _hashed(content).view(np.int32)
-    return result
+def murmur_hashes(slices: Slices) -> Ints:
+    """The signed hash of each, as int64."""
+    h = np.zeros(len(slices.starts), np.uint32)
+    long = np.flatnonzero(slices.lengths > _LONG)
+    for i in long.tolist():
+        begin, size = int(slices.starts[i]), int(slices.lengths[i])
+        h[i] = _of_one(slices.content[begin : begin + size].tobytes())
+    rest, number = np.flatnonzero(slices.lengths <= _LONG), 0
+    while len(rest):
+        few = slices if len(rest) == len(h) else slices.of(rest)
+        words, left = few.words(number), few.lengths - 8 * number
+        state = h[rest]
+        for begin in (0, 4):
+            # What is behind the end is zero, and changes nothing.
+            mixed = state ^ _mixed((words >> np.uint64(8 * begin)).astype(np.uint32))
+            whole = _turned(mixed, 13) * np.uint32(5) + np.uint32(_C3)
+            state = np.where(left >= begin + 4, whole, mixed)
+        h[rest] = state
+        rest, number = rest[left > 8], number + 1
+    ended = h ^ slices.lengths.astype(np.uint32)
+    ended = (ended ^ (ended >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    ended = (ended ^ (ended >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    ended = ended ^ (ended >> np.uint32(16))
+    return np.asarray(ended.view(np.int32).astype(np.int64))
 
 
-def _hashed(content: npt.NDArray[np.uint8]) -> Any:
-    count, length = content.shape
-    h = np.zeros(count, np.uint32)
-    whole = length // 4
-    blocks = np.ascontiguousarray(content[:, : whole * 4]).view("<u4")
-    for i in range(whole):
-        h = _turned(h ^ _mixed(blocks[:, i]), 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    if length % 4:
-        tail = np.zeros((count, 4), np.uint8)
-        tail[:, : length % 4] = content[:, whole * 4 :]
-        h = h ^ _mixed(tail.view("<u4")[:, 0])
-    h = h ^ np.uint32(length)
-    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return h ^ (h >> np.uint32(16))
+def _of_one(content: bytes) -> int:
+    """The state of the hash behind the last byte."""
+    h = 0
+    whole = len(content) // 4 * 4
+    for block in np.frombuffer(content[:whole], "<u4").tolist():
+        h ^= _mixed_one(block)
+        h = (((h << 13 | h >> 19) & _LOW) * 5 + _C3) & _LOW
+    return h ^ _mixed_one(int.from_bytes(content[whole:], "little"))
+
+
+def _mixed_one(block: int) -> int:
+    k = block * _C1 & _LOW
+    return ((k << 15 | k >> 17) & _LOW) * _C2 & _LOW
 
 
 def _mixed(block: Any) -> Any:
-    return _turned(block.astype(np.uint32) * _C1, 15) * _C2
+    return _turned(block * np.uint32(_C1), 15) * np.uint32(_C2)
 
 
 def _turned(x: Any, bits: int) -> Any:

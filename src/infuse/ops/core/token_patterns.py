@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterable
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from infuse.errors import UnsupportedOperatorError
 
@@ -17,6 +22,36 @@ _REPEATED: Final = re.compile(r"(?:([+*?])|\{(\d{1,4})(,(\d{0,4}))?\})(?![?+])")
 _BOUNDARY: Final = r"\b"
 _MOST: Final = 100
 """How many characters a pattern may ask for before one that repeats without end."""
+
+
+class PlainTokens:
+    r"""Tokens that are the longest runs, of at least `shortest`, of one class of characters without
+    blanks of ASCII, as in `\b\w\w+\b` or `[a-z]{3,}`. Threads may share it.
+    """
+
+    def __init__(self, one: re.Pattern[str], shortest: int) -> None:
+        self.shortest = shortest
+        self._one = one
+        self._states = np.zeros(sys.maxunicode + 1, np.uint8)
+        self._look_up(range(128))
+        letters = self._states[:128] == 2
+        self.table = bytes(c if c < 128 and letters[c] else 32 for c in range(256))
+        """For `bytes.translate`: blanks in place of all bytes that are no character of the class
+        in ASCII.
+        """
+
+    def inside(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Whether characters, by their numbers, are of the class."""
+        states = self._states[codes]
+        fresh = codes[states == 0]
+        if len(fresh):
+            self._look_up(np.unique(fresh).tolist())
+            states = self._states[codes]
+        return np.asarray(states == 2)
+
+    def _look_up(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            self._states[code] = 2 if self._one.fullmatch(chr(code)) else 1
 
 
 class _Item(NamedTuple):
@@ -50,10 +85,9 @@ def token_pattern(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def plain_tokens(pattern: str) -> tuple[bytes, int] | None:
-    r"""For a pattern whose tokens in ASCII are the longest runs, of at least so many, of one class
-    of characters without blanks, as in `\b\w\w+\b` or `[a-z]{3,}`: a table for `bytes.translate`
-    that makes blanks of all others, and the least length. None for any other pattern.
+def plain_tokens(pattern: str) -> PlainTokens | None:
+    """The tokens of a pattern where they are the longest runs of a class of characters; None for
+    any other pattern.
     """
     flags = _FLAGS.match(pattern)
     rest = pattern[flags.end() if flags else 0 :]
@@ -75,11 +109,10 @@ def plain_tokens(pattern: str) -> tuple[bytes, int] | None:
     if begins and single != r"\w":
         return None
     one = re.compile((flags[0] if flags else "") + single)
-    letters = [c for c in map(chr, range(128)) if one.fullmatch(c)]
     least = sum(item.least for item in items)
-    if not least or any(c.isspace() for c in letters):
+    if not least or any(c.isspace() and one.fullmatch(c) for c in map(chr, range(128))):
         return None
-    return bytes(c if chr(c) in letters else 32 for c in range(256)), least
+    return PlainTokens(one, least)
 
 
 def _alternative(pattern: str, place: int) -> int:
