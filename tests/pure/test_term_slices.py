@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 
 from infuse.ops.core import term_places
 from infuse.ops.core.byte_slices import BytesTable, NumberTable, slices_of
+from infuse.ops.core.city_hashing import city_hash, city_hashes
+from infuse.ops.core.stored_hashes import Hashes
 from infuse.ops.core.term_hashing import murmur_hashes
 from infuse.ops.core.token_patterns import plain_tokens
 from infuse.ops.terms import CountTerms, FindTerms
+from tests.pure.text_oracles import murmur
 
 LENGTHS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 25, 63, 64, 65, 300, 511, 512, 513, 3000)
 CHARACTERS = "aabbcdeAB  \n\t_1é×Σς猫\U0001f600\u0301ßİ,.-\0"
@@ -40,30 +44,34 @@ def test_numbers_of_one_slot_are_told_apart() -> None:
     assert NumberTable(numbers).find(asked).tolist() == expected
 
 
-def murmur(content: bytes) -> int:
-    """MurmurHash3 as its author writes it: blocks, a tail, and a final mix."""
-    mask = 0xFFFFFFFF
-
-    def scrambled(k: int) -> int:
-        k = k * 0xCC9E2D51 & mask
-        return ((k << 15 | k >> 17) & mask) * 0x1B873593 & mask
-
-    h, whole = 0, len(content) & ~3
-    for i in range(0, whole, 4):
-        h ^= scrambled(int.from_bytes(content[i : i + 4], "little"))
-        h = (((h << 13 | h >> 19) & mask) * 5 + 0xE6546B64) & mask
-    h ^= scrambled(int.from_bytes(content[whole:], "little")) ^ len(content)
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (h >> 31 << 32)
-
-
 def test_hashes_of_terms() -> None:
     terms = random_bytes(300)
     assert murmur_hashes(slices_of(terms)).tolist() == [murmur(term) for term in terms]
     assert murmur(b"foo") == -156908512  # scikit-learn's test has it as 4138058784
     assert murmur_hashes(slices_of([])).tolist() == []
+
+
+def test_hashes_of_categories_are_the_same_one_by_one_and_together() -> None:
+    draw = random.Random(0)
+    texts = [draw.randbytes(size) for size in (*range(140), *range(60))]
+    assert city_hashes(texts).tolist() == [city_hash(text) for text in texts]
+
+
+def test_few_hashes_are_stored_and_all_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infuse.ops.core.stored_hashes._MOST", 8)
+    calls: list[int] = []
+
+    def sizes(texts: Sequence[bytes]) -> Any:
+        calls.append(len(texts))
+        return np.array([len(text) for text in texts], np.int64)
+
+    hashes = Hashes(sizes)
+    for texts in ([b"a"] * 4, [b"a", b"bb"], [b"c" * n for n in range(20)], [b"d" * 400] * 2):
+        assert hashes.of(texts).tolist() == [len(text) for text in texts]
+    assert calls == [1, 1, 20, 1]
+    hashes.of([b"d" * 400])
+    assert calls[-1] == 1
+    assert len(hashes._stored) <= 8
 
 
 @pytest.mark.parametrize("pattern", [r"(?u)\b\w\w+\b", r"(?a)\w+", r"(?i)[a-z]{3,}", r"[^\s]+"])
@@ -104,6 +112,7 @@ def test_many_texts_are_split_as_one_by_one(
     options: dict[str, Any], plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = random_texts(plain)
+    assert not term_places.are_few(texts)
     asked = np.array(texts, object)
     splitter = FindTerms(buckets=1, **options)._splitter
     terms = sorted({term for text in texts for term in splitter.terms(text)})[::2]

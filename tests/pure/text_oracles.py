@@ -180,7 +180,7 @@ def _found_terms(row: Row) -> list[Any]:
         for run in _runs(op, text):
             place, sign = size, 1
             if op.buckets:
-                value = _murmur(run.encode())
+                value = murmur(run.encode())
                 place, sign = abs(value) % size, -1 if value < 0 and op.alternate_sign else 1
             elif run in op.vocabulary:
                 place = op.vocabulary.index(run)
@@ -193,7 +193,7 @@ def _found_terms(row: Row) -> list[Any]:
     return [table[..., 0].astype(np.int64), table[..., 1]]
 
 
-def _murmur(data: bytes) -> int:
+def murmur(data: bytes) -> int:
     """MurmurHash3 of 32 bits by Python's integers."""
     h, whole = 0, len(data) // 4 * 4
     for i in range(0, len(data), 4):

@@ -15,7 +15,8 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import fresh_dim
-from infuse.ops.core.term_hashing import Hashes, murmur_hashes
+from infuse.ops.core.stored_hashes import Hashes
+from infuse.ops.core.term_hashing import hashes_of_terms, murmur_hashes
 from infuse.ops.core.term_places import Vocabulary, are_few, numbered, sliced
 from infuse.ops.core.term_splitting import Splitter
 from infuse.ops.core.token_patterns import token_pattern
@@ -185,8 +186,8 @@ class FindTerms(Terms):
         return at, values
 
     @cached_property
-    def _hashes(self) -> Hashes:
-        return Hashes(murmur_hashes)
+    def _hashes(self) -> Hashes[bytes]:
+        return Hashes(hashes_of_terms)
 
     def _found(self, listed: list[str]) -> tuple[Array, Array, Array | None]:
         """The row and the place of each term, and whether it counts as -1."""

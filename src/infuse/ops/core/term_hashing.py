@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from infuse.ops.core.byte_slices import Ints, Slices, slices_of
 
-_MOST: Final = 1 << 16
-"""Terms whose hashes are stored."""
-_NONE: Final = 1 << 40
 _LONG: Final = 512
 """Bytes above which a term is hashed by itself."""
 _C1, _C2, _C3 = 0xCC9E2D51, 0x1B873593, 0xE6546B64
 _LOW: Final = 0xFFFFFFFF
 
 
-class Hashes:
-    """The hashes of terms, of which the most recent are stored. Threads may share it."""
-
-    def __init__(self, function: Callable[[Slices], Ints]) -> None:
-        self._function = function
-        self._stored: dict[bytes, int] = {}
-
-    def of(self, terms: Sequence[bytes]) -> Ints:
-        """The hash of each."""
-        stored = self._stored
-        hashes = np.fromiter(map(stored.get, terms, repeat(_NONE)), np.int64, len(terms))
-        fresh = np.flatnonzero(hashes == _NONE)
-        if len(fresh):
-            others = [terms[i] for i in fresh.tolist()]
-            hashes[fresh] = self._function(slices_of(others))
-            if len(stored) + len(others) > _MOST:
-                stored = self._stored = {}
-            stored.update(zip(others[:_MOST], hashes[fresh].tolist()))
-        return hashes
+def hashes_of_terms(terms: Sequence[bytes]) -> Ints:
+    """The signed hash of each, as int64."""
+    return murmur_hashes(slices_of(terms))
 
 
 def murmur_hashes(slices: Slices) -> Ints:
