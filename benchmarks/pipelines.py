@@ -28,6 +28,7 @@ from benchmarks import machine, pipeline_cases_boosted, pipeline_cases_texts
 from benchmarks.measure import geomean
 from benchmarks.pipeline_cases import CASES, Case
 from infuse.errors import InfuseError
+from infuse.runtime.feeds import by_name
 
 assert all((pipeline_cases_boosted, pipeline_cases_texts)), "they register their cases"
 RIGHT, REFUSED, WRONG, OTHER = "right", "refused", "wrong", "not converted"
@@ -51,11 +52,11 @@ def fastest(calls: Mapping[str, Callable[[], Any]], seconds: float, turns: int =
     return {name: spent * 1e3 for name, spent in least.items()}
 
 
-def feeds(model: Any, rows: Any) -> dict[str, Any]:
-    """The arrays that a model is given for a table, a list of texts or an array."""
+def feeds(model: Any, rows: Any) -> Any:
+    """What a model is given for a table, a list of texts or an array."""
     specs = {spec.name: spec for spec in model.inputs}
     if hasattr(rows, "columns") and set(specs) <= set(rows.columns):
-        return {name: _column(rows[name], spec.dtype) for name, spec in specs.items()}
+        return rows
     ((name, spec),) = specs.items()
     if isinstance(rows, list):
         return {name: np.array(rows, object)}
@@ -140,7 +141,7 @@ def live(name: str, model: Any, rows: Any, seconds: float) -> dict[str, Any]:
     own = model.predict if hasattr(model, "predict") else model.transform
     for count in (1, len(rows)):
         some = rows.iloc[:count] if hasattr(rows, "iloc") else rows[:count]
-        bare = feeds(compiled, some)
+        bare = by_name(feeds(compiled, some), compiled.inputs)
         key = "one" if count == 1 else "all"
         spent = fastest(
             {

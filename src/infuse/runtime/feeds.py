@@ -1,4 +1,6 @@
-"""What `run` is called with: arrays by name, or one array for a model of one input."""
+"""What `run` is called with: arrays by name, one array for a model of one input, or a table for a
+model with an input for each column.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,22 @@ from typing import Any
 
 from infuse.errors import InputError
 from infuse.runtime.shapes import TensorSpec
+from infuse.runtime.tables import columns_of, is_table
 
 
 def by_name(inputs: Any, specs: Sequence[TensorSpec]) -> Mapping[str, Any]:
-    """The arrays by name: a mapping as it is, an array as that of the only input without a default.
-    InputError for others, with what to give.
+    """The arrays by name: a mapping as it is, an array as that of the only input without a default,
+    a table by its columns where one has the name of an input. InputError for others, with what to
+    give.
     """
     if isinstance(inputs, Mapping):
         return inputs
     needed = [spec for spec in specs if not spec.optional]
     takes = f"the model takes {', '.join(map(str, specs))}"
     kind = type(inputs).__name__
-    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
+    if is_table(inputs):
+        if any(spec.name in inputs.columns for spec in needed):
+            return columns_of(inputs, specs)
         raise InputError(f"the inputs are a {kind}, not arrays by name", hint=_table(takes, needed))
     if hasattr(inputs, "__array__"):
         if len(needed) == 1:
@@ -39,7 +45,7 @@ def _call(specs: Sequence[TensorSpec]) -> str:
 
 
 def _table(takes: str, specs: Sequence[TensorSpec]) -> str:
-    """How the columns of a table are handed over."""
+    """How a table is handed over that has no column of the name of an input."""
     if len(specs) == 1:
         spec = specs[0]
         rows = f"table.to_numpy({spec.dtype.name!r})" if len(spec.shape) == 2 else "…"
@@ -47,7 +53,7 @@ def _table(takes: str, specs: Sequence[TensorSpec]) -> str:
             f"call model.run({{{spec.name!r}: {rows}}}), with the columns in the order that"
             f" the model was fitted to; {takes}"
         )
-    return f"call model.run({{name: table[[name]].to_numpy() for name in …}}); {takes}"
+    return f"give a table whose columns have the names of the inputs; {takes}"
 
 
 def not_an_array(spec: TensorSpec, value: Any, error: Exception) -> InputError:

@@ -19,7 +19,7 @@ from infuse.errors import CompiledModelError, InputError, OptionError
 from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
-from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.evaluate import Evaluator
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.inference import infer_graph
 from infuse.runtime.feeds import by_name
@@ -99,8 +99,11 @@ class HostedModel:
     """What is proven of the rows of its batches, as `infuse.ops.core.rows` reports it."""
     stated: StatedShapes = field(init=False, compare=False)
 
+    _stages: Sequence[CompiledModel | Evaluator] = field(init=False, compare=False, repr=False)
+
     def __post_init__(self) -> None:
         self.stated = StatedShapes(self.description)
+        self._stages = [Evaluator(p) if isinstance(p, Graph) else p for p in self.parts]
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -171,9 +174,9 @@ class HostedModel:
                 hint=f"the model takes {[*names]}",
             )
         values = dict(inputs)
-        for part in self.parts:
+        for part, stage in zip(self.parts, self._stages):
             read = {v.name: values[v.name] for v in part.inputs if v.name in values}
-            values.update(evaluate(part, read) if isinstance(part, Graph) else part.run(read))
+            values.update(stage.run(read))
         results = {spec.name: values[name] for spec, name in zip(self.outputs, self.returned)}
         for name, result in results.items():
             if isinstance(result, np.ndarray):

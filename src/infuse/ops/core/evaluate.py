@@ -13,7 +13,7 @@ from infuse import dtypes
 from infuse.errors import DataError, GraphError, InfuseError, InputError, RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
-from infuse.ir.nesting import room_for
+from infuse.ir.nesting import depth, room, room_for
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.core.control_flow import ControlFlow, Run
@@ -38,14 +38,26 @@ def evaluate(
     they need run. Sequences are lists. InputError when the inputs do not fit, RuntimeFailure when a
     node cannot be evaluated.
     """
-    inputs = check_feeds(graph, feeds)
-    names = list(graph.output_names if fetch is None else fetch)
-    evaluation = _Evaluation(watch)
-    with room_for(graph):
-        results = evaluation.run(
-            _Plan(graph, _named(graph, names)), dict(zip(graph.inputs, inputs)), None
-        )
-    return dict(zip(names, results))
+    return Evaluator(graph, fetch).run(feeds, watch)
+
+
+class Evaluator:
+    """What evaluates a graph, which does not change, again and again; see `evaluate`. Threads may
+    share it.
+    """
+
+    def __init__(self, graph: Graph, fetch: Sequence[str] | None = None) -> None:
+        self.graph = graph
+        self._names = list(graph.output_names if fetch is None else fetch)
+        self._plan = _Plan(graph, _named(graph, self._names))
+        self._depth = depth(graph)
+
+    def run(self, feeds: Mapping[str, Any], watch: Watch | None = None) -> dict[str, Array]:
+        """The outputs by name for these inputs by name."""
+        inputs = check_feeds(self.graph, feeds)
+        with room(self._depth):
+            results = _Evaluation(watch).run(self._plan, dict(zip(self.graph.inputs, inputs)), None)
+        return dict(zip(self._names, results))
 
 
 def evaluate_values(
@@ -204,9 +216,11 @@ def _check_map(name: str, type: MapType, feed: Any) -> dict[Any, Any]:
 
 
 def _bind(value: Value, dim: dims.Dim, size: int, sizes: dict[str, int]) -> None:
+    if isinstance(dim, int) and dim == size:
+        return
     for name in dims.symbols(dim):
-        if dim == dims.symbol(name):
-            sizes.setdefault(name, size)
+        if dim == dims.symbol(name) and sizes.setdefault(name, size) == size:
+            return
     expected = dims.substitute(dim, sizes)
     if isinstance(expected, int) and expected != size:
         raise InputError(f"a size of input {value.name!r} must be {dim} = {expected}, found {size}")

@@ -23,7 +23,7 @@ class Hashes(Generic[Text]):
     """The hashes of texts, below 2^40; the most recent are stored. Threads may share it."""
 
     def __init__(self, function: Callable[[Sequence[Text]], Ints]) -> None:
-        self._function = function
+        self._function: Callable[[Sequence[Text]], Ints] = function
         self._stored: dict[Text, int] = {}
 
     def of(self, listed: Sequence[Text]) -> Ints:

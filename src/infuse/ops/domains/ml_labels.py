@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,13 @@ class LabelEncoder(MlOp):
 
     def eval(self, x: Array) -> Array:
         mapping, default, dtype = self._mapping
+        elements = x.reshape(-1).tolist()
+        if x.dtype == object:
+            listed = list(map(mapping.get, elements, repeat(default)))
+        else:
+            listed = [mapping.get(_key(v), default) for v in elements]
         labels = np.empty(x.size, dtype=dtype)
-        labels[:] = [mapping.get(_key(v), default) for v in x.reshape(-1).tolist()]
+        labels[:] = listed
         return labels.reshape(x.shape)
 
     @cached_property
