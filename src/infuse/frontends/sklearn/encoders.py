@@ -9,6 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, unsupported
 from infuse.ir.graph import Array
+from infuse.ir.registry import make_operator
 from infuse.tracing.tensors import Tensor, beside
 
 
@@ -32,22 +33,26 @@ def places(model: Any, column: Tensor, categories: Any) -> Tensor:
     listed = np.asarray(categories)
     if (column.dtype == dtypes.string) != is_text(listed):
         raise unsupported(model, f"categories of {listed.dtype} for a column of {column.dtype}")
-    equal = _text_equal(column, listed) if is_text(listed) else _equal(model, column, listed)
-    floats = equal.floats()
+    if is_text(listed):
+        return _text_places(column, listed.astype(object))
+    floats = _equal(model, column, listed).floats()
     return (floats.max() > 0).where(floats.argmax(), len(listed))
 
 
-def _text_equal(column: Tensor, listed: Array) -> Tensor:
-    """Which category each text is: [batch, categories]; None is None, and NaN is NaN."""
-    absent = np.array([is_missing(v) for v in listed], bool)
-    names = np.where(absent, "", listed.astype(object)).reshape(1, -1)
-    equal = column.equals(column.constant(names, dtypes.string))
-    if absent.any():
-        equal = equal & column.constant(~absent, dtypes.bool_)
-    for value, places in (("none", [v is None for v in listed]), ("nan", listed != listed)):
-        if any(places):
-            equal = equal | (column.missing_text(value) & column.constant(places, dtypes.bool_))
-    return equal
+def _text_places(column: Tensor, listed: Array) -> Tensor:
+    """The place of each text, [batch]; None is None, and NaN is NaN."""
+    present = np.array([not is_missing(v) for v in listed], bool)
+    attributes = {
+        "keys_tensor": listed[present],
+        "values_tensor": np.flatnonzero(present),
+        "default_tensor": np.array([len(listed)], np.int64),
+    }
+    operator = make_operator("ai.onnx.ml", "LabelEncoder", attributes)
+    result = Tensor(column.g, column.g.apply(operator, [column.value])[0])
+    for place in np.flatnonzero(~present).tolist():
+        value = "none" if listed[place] is None else "nan"
+        result = column.missing_text(value).where(place, result)
+    return result.vector()
 
 
 def _equal(model: Any, column: Tensor, listed: Array) -> Tensor:
