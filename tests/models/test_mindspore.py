@@ -14,7 +14,7 @@ from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.formats import format_name
 from infuse.frontends.mindspore.messages import MESSAGES
 from infuse.ops.core.evaluate import evaluate
-from tests.models.mindspore_tools import DATA, difference, records
+from tests.models.mindspore_tools import DATA, difference, listed, records
 
 COARSE = {"ops.interpolate-bicubic": 3e-3, "ops.interpolate-bicubic, align_corners=True": 3e-3}
 """MindSpore looks its cubic weights up in a table of 1024 places."""
@@ -63,6 +63,36 @@ def test_names_and_symbols() -> None:
     assert [str(size) for size in graph.inputs[0].shape] == ["ids_0", "ids_1"]
     assert graph.output_names == ["output_0", "output_1"]
     assert any(node.name.startswith("layers-CellList") for node in graph.nodes)
+
+
+def test_an_empty_list_of_axes_is_all_of_them() -> None:
+    """As `ops.any(x)` of MindSpore 2.8 is written."""
+    proto = model("ops.any")
+    axes, keep, reduce = proto.graph.node
+    del axes.attribute[0].values[:]
+    keep.attribute[0].i = 0
+    del reduce.attribute[0].tensors[0].dims[:]
+    graph = infuse.load(proto.SerializeToString())
+    (feed,) = listed(records("operators")["ops.any"], "in")
+    for x in (feed, np.zeros_like(feed)):
+        (result,) = evaluate(graph, {graph.inputs[0].name: x}).values()
+        assert result.dtype == bool
+        assert result == x.any()
+
+
+def test_the_shape_of_a_tensor_is_a_tensor() -> None:
+    """As `ops.dyn_shape(x)` is written."""
+    proto = model("ops.square")
+    (node,) = proto.graph.node
+    proto.primitives[0].op_type = "TensorShape"
+    stated = [node.attribute[0].tensors[0], proto.graph.output[0].tensor[0]]
+    for tensor in stated:
+        tensor.dims[:] = [3]
+        tensor.data_type = 7
+    graph = infuse.load(proto.SerializeToString())
+    (feed,) = listed(records("operators")["ops.square"], "in")
+    (result,) = evaluate(graph, {graph.inputs[0].name: feed}).values()
+    assert result.tolist() == [*feed.shape]
 
 
 # -- bad files -------------------------------------------------------------------------------------

@@ -27,6 +27,18 @@ def reduce_(call: MindCall) -> Value:
     return g.cast(y, x.dtype)
 
 
+@primitive("ReduceAll", "ReduceAny")
+def truth(call: MindCall) -> Value:
+    """Whether all or some elements of axes are not 0; of all axes for an empty list."""
+    g, x = call.g, call.value(0)
+    axes = call.axes(call.item(1, []), x.rank)
+    wide = g.cast(g.cast(x, dtypes.bool_), dtypes.uint8)
+    if axes:
+        kind = {"ReduceAll": "ReduceMin", "ReduceAny": "ReduceMax"}[call.name]
+        wide = g(kind, wide, g.ints(*axes), keepdims=int(bool(call.item(2, False))))
+    return g.cast(wide, dtypes.bool_)
+
+
 @primitive("Argmax", "Argmin")
 def arg(call: MindCall) -> Value:
     """The place of the first extreme of an axis."""

@@ -29,7 +29,8 @@ def tuple_get_item(call: MindCall) -> Any:
     return listed[index]
 
 
-primitive("Shape", "DynamicShape", "TensorShape")(lambda call: call.g.sizes_of(call.value(0)))
+primitive("Shape", "DynamicShape")(lambda call: call.g.sizes_of(call.value(0)))
+primitive("TensorShape")(lambda call: call.g("Shape", call.value(0)))
 primitive("Rank")(lambda call: call.value(0).rank)
 primitive("TensorToTuple", "TensorToList")(lambda call: list(call.listed(call.value(0))))
 

@@ -90,7 +90,6 @@ _OTHERS: Final = {
     "Col2ImExt": "col2im 0 1 2 3 4 5", "ScatterAddExt": "scatter_add 0 1 2 3",
     "NonZero": "nonzero 0", "ZerosLike": "zeros_like 0", "OnesLike": "ones_like 0",
     "ZerosLikeExt": "zeros_like 0 _:1", "OnesLikeExt": "ones_like 0 _:1",
-    "ReduceAll": "all 0 1 2", "ReduceAny": "any 0 1 2",
     "TensorToScalar": "item 0",
 }  # fmt: skip
 """As `shared` reads them: the operator, and its arguments."""
