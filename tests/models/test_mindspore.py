@@ -83,16 +83,52 @@ def test_an_empty_list_of_axes_is_all_of_them() -> None:
 def test_the_shape_of_a_tensor_is_a_tensor() -> None:
     """As `ops.dyn_shape(x)` is written."""
     proto = model("ops.square")
-    (node,) = proto.graph.node
-    proto.primitives[0].op_type = "TensorShape"
-    stated = [node.attribute[0].tensors[0], proto.graph.output[0].tensor[0]]
-    for tensor in stated:
-        tensor.dims[:] = [3]
-        tensor.data_type = 7
+    state(proto, "TensorShape", [3], 7)
     graph = infuse.load(proto.SerializeToString())
     (feed,) = listed(records("operators")["ops.square"], "in")
     (result,) = evaluate(graph, {graph.inputs[0].name: feed}).values()
     assert result.tolist() == [*feed.shape]
+
+
+def state(proto, kind: str, dims: list[int], element: int) -> None:
+    """Let the only node be of this primitive, with this result."""
+    (node,) = proto.graph.node
+    proto.primitives[0].op_type = kind
+    for tensor in (node.attribute[0].tensors[0], proto.graph.output[0].tensor[0]):
+        tensor.dims[:] = dims
+        tensor.data_type = element
+
+
+def test_a_tensor_as_large_as_another() -> None:
+    proto = model("ops.square")
+    proto.graph.input.add().CopyFrom(proto.graph.input[0])
+    proto.graph.input[1].name += "2"
+    proto.graph.input[1].tensor[0].dims[:] = [5, 2, 3, 4]
+    proto.graph.node[0].input.append(proto.graph.input[1].name)
+    state(proto, "ExpandAs", [5, 2, 3, 4], 1)
+    graph = infuse.load(proto.SerializeToString())
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    like = np.zeros((5, 2, 3, 4), np.float32)
+    feeds = dict(zip((value.name for value in graph.inputs), (x, like)))
+    (result,) = evaluate(graph, feeds).values()
+    np.testing.assert_array_equal(result, np.broadcast_to(x, like.shape))
+
+
+def test_the_extreme_of_a_scalar() -> None:
+    """As `ops.aminmax` is written."""
+    proto = model("ops.ArgMinWithValue")
+    for node in (*proto.graph.node, proto.graph.input[0], *proto.graph.output):
+        tensors = node.tensor if hasattr(node, "tensor") else []
+        for attribute in getattr(node, "attribute", ()):
+            tensors = [*attribute.tensors, *(t for v in attribute.values for t in v.tensors)]
+        for tensor in tensors:
+            del tensor.dims[:]
+    for node in proto.graph.node:
+        if node.op_type == "Constant":
+            node.attribute[0].i = 0
+    graph = infuse.load(proto.SerializeToString())
+    place, least = evaluate(graph, {graph.inputs[0].name: np.array(-3, np.float32)}).values()
+    assert (place.shape, place.tolist(), least.shape, least.tolist()) == ((), 0, (), -3.0)
 
 
 # -- bad files -------------------------------------------------------------------------------------

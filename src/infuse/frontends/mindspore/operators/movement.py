@@ -84,7 +84,13 @@ def tile(call: MindCall) -> Value:
     return g("Tile", x, g.ints(*counts))
 
 
-@primitive("BroadcastTo", "BroadcastToView", "ExpandAs")
+@primitive("ExpandAs")
+def expand_as(call: MindCall) -> Value:
+    """Axes of size one repeated, as the other tensor has them."""
+    return call.g("Expand", call.value(0), call.g("Shape", call.value(1)))
+
+
+@primitive("BroadcastTo", "BroadcastToView")
 def broadcast_to(call: MindCall) -> Value:
     """Axes of size one repeated; -1 leaves a size as it is."""
     return call.g.expand(

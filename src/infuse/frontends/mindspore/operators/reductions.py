@@ -53,8 +53,10 @@ def arg(call: MindCall) -> Value:
 def arg_with_value(call: MindCall) -> list[Value]:
     """The place of the first extreme of an axis, and the extreme."""
     g, x = call.g, call.value(0)
-    (axis,) = call.axes(call.item(1, 0), x.rank)
-    keep = int(bool(call.item(2, False)))
+    axes, keep = call.axes(call.item(1, 0), x.rank), int(bool(call.item(2, False)))
+    if not axes:
+        return [g.number(0, dtypes.int64), x]
+    (axis,) = axes
     place = g(call.name[:6], x, axis=axis, keepdims=keep)
     return [place, g(f"Reduce{call.name[3:6]}", x, g.ints(axis), keepdims=keep)]
 
