@@ -138,7 +138,13 @@ def live(name: str, model: Any, rows: Any, seconds: float) -> dict[str, Any]:
     result: dict[str, Any] = {"live": WRONG if found else RIGHT, "note": found}
     if found or not seconds:
         return result
+    return result | timed(compiled, model, rows, seconds)
+
+
+def timed(compiled: Any, model: Any, rows: Any, seconds: float) -> dict[str, Any]:
+    """How long a call takes, Infuse's and the library's in turns, for one row and for all."""
     own = model.predict if hasattr(model, "predict") else model.transform
+    result: dict[str, Any] = {}
     for count in (1, len(rows)):
         some = rows.iloc[:count] if hasattr(rows, "iloc") else rows[:count]
         bare = by_name(feeds(compiled, some), compiled.inputs)
@@ -279,12 +285,21 @@ def _for_file(content: bytes, rows: Any) -> dict[str, Any]:
 # -- table -----------------------------------------------------------------------------------------
 
 
-def row_of(name: str, one: Case, seconds: float, convert: bool) -> dict[str, Any]:
-    """The row of a case."""
+def row_of(name: str, one: Case, seconds: float, convert: bool, count: int = 0) -> dict[str, Any]:
+    """The row of a case; `count`: the rows that it is asked for, repeated, in place of all."""
     given = one.data()
     model = one.make().fit(given.x, given.y, **one.options)
-    row = {"pipeline": name, **live(name, model, given.held, seconds)}
-    return row | (through_file(model, given.held) if convert else {})
+    held = repeated(given.held, count) if count else given.held
+    row = {"pipeline": name, **live(name, model, held, seconds)}
+    return row | (through_file(model, held) if convert else {})
+
+
+def repeated(rows: Any, count: int) -> Any:
+    """So many rows: these again and again."""
+    places = np.arange(count) % len(rows)
+    if hasattr(rows, "iloc"):
+        return rows.iloc[places].reset_index(drop=True)
+    return [rows[i] for i in places.tolist()] if isinstance(rows, list) else rows[places]
 
 
 def main() -> None:
@@ -292,6 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--seconds", type=float, default=0.1, help="of each turn; 0: no times")
+    parser.add_argument("--rows", type=int, default=0, help="ask for so many, repeated")
     parser.add_argument("--live", action="store_true", help="leave skl2onnx out")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
@@ -301,7 +317,7 @@ def main() -> None:
     logging.getLogger("skl2onnx").setLevel(logging.ERROR)
     table = []
     for name in options.names or CASES:
-        row = row_of(name, CASES[name], options.seconds, not options.live)
+        row = row_of(name, CASES[name], options.seconds, not options.live, options.rows)
         table.append(row)
         speeds = [f"{row[k]:.1f} ×" for k in ("speed_one", "speed_all") if k in row]
         print(f"{name:40} {row['live']:8} {' '.join(speeds):16} {row['note']}", flush=True)
