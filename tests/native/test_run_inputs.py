@@ -242,3 +242,18 @@ def test_tables_of_pandas() -> None:
             for name, array in columns_of(rows, specs).items():
                 assert array.dtype == kind
                 np.testing.assert_equal(array[:3].tolist(), columns[name])
+
+
+def test_tables_of_polars() -> None:
+    polars = pytest.importorskip("polars", reason="has tables")
+    table = polars.DataFrame(
+        {"whole": [1, None, 3], "text": ["a", None, "é"], "truth": [True, None, False]}
+    )
+    texts = [["1", None, "3"], ["a", None, "é"], ["True", None, "False"]]
+    for rows in (table, polars.concat([table] * 200)):
+        specs = [TensorSpec(name, np.dtype(object), ("n",)) for name in table.columns]
+        assert [array[:3].tolist() for array in columns_of(rows, specs).values()] == texts
+        specs = [TensorSpec(name, np.dtype(np.float64), ("n", 1)) for name in ("whole", "truth")]
+        made = columns_of(rows, specs)
+        np.testing.assert_equal(made["whole"][:3], [[1], [np.nan], [3]])
+        np.testing.assert_equal(made["truth"][:3], [[1], [np.nan], [0]])

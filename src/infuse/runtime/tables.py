@@ -94,7 +94,8 @@ def _texts(column: Any) -> Array:
         texts = _texts(np.asarray(column.categories, object))
         # The code of what is missing is -1: the last place.
         return np.asarray(np.append(texts, np.nan)[column.codes])
-    array = np.asarray(column, object)
+    # Of polars, an array has floats in place of integers of which some are missing.
+    array = _objects(column.to_list()) if hasattr(column, "to_list") else np.asarray(column, object)
     listed = array.tolist()
     if set(map(type, listed)) <= _PLAIN:
         return array
