@@ -65,16 +65,19 @@ def test_names_and_symbols() -> None:
     assert any(node.name.startswith("layers-CellList") for node in graph.nodes)
 
 
-def test_an_empty_list_of_axes_is_all_of_them() -> None:
+@pytest.mark.parametrize("is_scalar", [False, True])
+def test_an_empty_list_of_axes_is_all_of_them(is_scalar: bool) -> None:
     """As `ops.any(x)` of MindSpore 2.8 is written."""
     proto = model("ops.any")
+    if is_scalar:
+        del proto.graph.input[0].tensor[0].dims[:]
     axes, keep, reduce = proto.graph.node
     del axes.attribute[0].values[:]
     keep.attribute[0].i = 0
     del reduce.attribute[0].tensors[0].dims[:]
     graph = infuse.load(proto.SerializeToString())
     (feed,) = listed(records("operators")["ops.any"], "in")
-    for x in (feed, np.zeros_like(feed)):
+    for x in (feed[0, 0], np.bool_(True)) if is_scalar else (feed, np.zeros_like(feed)):
         (result,) = evaluate(graph, {graph.inputs[0].name: x}).values()
         assert result.dtype == bool
         assert result == x.any()

@@ -31,11 +31,11 @@ def reduce_(call: MindCall) -> Value:
 def truth(call: MindCall) -> Value:
     """Whether all or some elements of axes are not 0; of all axes for an empty list."""
     g, x = call.g, call.value(0)
-    axes = call.axes(call.item(1, []), x.rank)
+    axes, keep = call.axes(call.item(1, []), x.rank), int(bool(call.item(2, False)))
     wide = g.cast(g.cast(x, dtypes.bool_), dtypes.uint8)
     if axes:
         kind = {"ReduceAll": "ReduceMin", "ReduceAny": "ReduceMax"}[call.name]
-        wide = g(kind, wide, g.ints(*axes), keepdims=int(bool(call.item(2, False))))
+        wide = g(kind, wide, g.ints(*axes), keepdims=keep)
     return g.cast(wide, dtypes.bool_)
 
 
