@@ -86,12 +86,12 @@ def interface_text(
     weights, declared = "(const char*)weights", ""
     if info.get("embedded"):
         weights, declared = f"weights ? {weights} : infuse_embedded_weights", _EMBEDDED
-    open_ = declared + _OPEN.replace("@WEIGHTS@", weights)
+    opening = declared + _OPEN.replace("@WEIGHTS@", weights)
     return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
 
-{open_}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
+{opening}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
   Sizes sizes;
   Sizes* d = &sizes;
   memset(d, 0, sizeof sizes);
