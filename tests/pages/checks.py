@@ -139,6 +139,13 @@ def processing(reader: Reader) -> None:
     assert (results["boxes"].max(axis=0) <= [450, 300, 450, 300]).all()
 
 
+def javascript(reader: Reader) -> None:
+    """Program and module print the shape of the digits' scores."""
+    texts = [text for command, text in reader.outputs.items() if command.startswith("node")]
+    assert "[1,10]" in texts[0]
+    assert "[ 1, 10 ]" in texts[1]
+
+
 def c(reader: Reader) -> None:
     """The example's outputs have their sizes, and one program has both models."""
     example, both = (text for command, text in reader.outputs.items() if command.startswith("cc"))

@@ -82,7 +82,7 @@ class Reader:
                     self._command(command)
         elif block.language == "yaml":
             self._configuration(block.text)
-        elif block.language == "c":
+        elif block.language in ("c", "js"):
             self._place(block.text, "//").write_text(block.text, encoding="utf-8")
         elif block.language == "cmake":
             self._place(block.text, "#").write_text(block.text, encoding="utf-8")

@@ -18,7 +18,7 @@ from tests.pages.files import WRITERS
 from tests.pages.reader import Reader
 from tests.pages.table import ELSEWHERE, PAGES, Page
 
-LANGUAGES = {"python", *SHELL, "yaml", "c", "cmake"}
+LANGUAGES = {"python", *SHELL, "yaml", "c", "cmake", "js"}
 IN_CHECKOUT = re.compile(r"(pip install|make) ")
 """Commands for the checkout, which tests of their own run."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Final
+from typing import Any, Final
 
 from infuse.lowering.emitter import Emitter, WrittenProgram
 from infuse.lowering.memory import Plan
@@ -19,6 +19,7 @@ from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.trials import print_trials
 from infuse.targets.cpu.emit.units import alone, distinct, join
 from infuse.targets.text.interface import interface_files
+from infuse.targets.text.javascript import javascript_files
 from infuse.targets.text.listing import listing
 
 
@@ -42,7 +43,10 @@ class CppEmitter:
     kernels_in = staticmethod(kernels_in)
     usual_files = staticmethod(usual_files)
 
-    interface_files = staticmethod(interface_files)
+    def interface_files(self, metadata: Mapping[str, Any]) -> dict[str, str]:
+        is_web = str(metadata.get("library", "")).endswith(".wasm")
+        return interface_files(metadata) | (javascript_files(metadata) if is_web else {})
+
     closed = Collection
 
     def write_program(

@@ -229,13 +229,16 @@ def _functions(text: str) -> str:
 def _bytes(entry: Mapping[str, Any], symbols: Sequence[str]) -> str:
     """The bytes of an input, as C."""
     places = {name: f"symbols[{i}]" for i, name in enumerate(symbols)}
-    sizes = [size if isinstance(size, int) else _parsed(size, symbols) for size in entry["shape"]]
+    sizes = [
+        size if isinstance(size, int) else parsed_size(size, symbols) for size in entry["shape"]
+    ]
     return dim_text.c_text(
         dims.product([*sizes, dtypes.by_name(entry["dtype"]).bytes]), places.__getitem__
     )
 
 
-def _parsed(size: str, symbols: Sequence[str]) -> dims.Dim:
+def parsed_size(size: str, symbols: Sequence[str]) -> dims.Dim:
+    """A size as metadata writes it."""
     return dims.symbol(size) if size in symbols else dim_text.parse(size)
 
 

@@ -1,0 +1,200 @@
+"""Models for WebAssembly as packages of JavaScript: module in Node.js, page in a browser."""
+
+import functools
+import http.server
+import json
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse import dtypes
+from infuse.build.compile import compile_graph
+from infuse.build.toolchain import ziglang
+from infuse.ir import dims
+from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
+from infuse.runtime.folder import WEIGHTS
+from tests.browser.chromium import chromium
+from tests.native.builder import Builder
+from tests.native.test_foreign import network
+
+RUNNER = Path(__file__).with_name("run_module.mjs")
+ARRAYS = {
+    "float32": "Float32Array",
+    "int64": "BigInt64Array",
+    "uint8": "Uint8Array",
+    "bool": "Uint8Array",
+    "float64": "Float64Array",
+}
+pytestmark = [
+    pytest.mark.row("R5"),
+    pytest.mark.skipif(ziglang() is None, reason="not tested on wasm32: pip install ziglang"),
+    pytest.mark.skipif(not shutil.which("node"), reason="not tested on wasm32: apt install nodejs"),
+]
+
+
+def packed(graph: Graph, folder: Path, **options: Any) -> Path:
+    compile_graph(graph, CompileOptions("wasm32", **options), output=folder)
+    return folder
+
+
+def tensor(array: np.ndarray[Any, Any], shaped: bool = True) -> dict[str, Any]:
+    numbers = array.astype(np.uint8) if array.dtype == np.bool_ else array
+    data = [str(number).replace("inf", "Infinity") for number in numbers.ravel().tolist()]
+    shape = {"shape": list(array.shape)} if shaped else {}
+    return {"type": ARRAYS[array.dtype.name], "data": data, **shape}
+
+
+def answers(folder: Path, *calls: dict[str, Any]) -> dict[str, Any]:
+    request = folder.parent / "request.json"
+    request.write_text(json.dumps({"calls": [{"symbols": {}, **call} for call in calls]}))
+    command = ["node", str(RUNNER), str(folder / "model.mjs"), str(request)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def array(output: dict[str, Any]) -> np.ndarray[Any, Any]:
+    kind = np.dtype(output["dtype"])
+    numbers = [int(n) if kind.kind in "iub" else float(n) for n in output["data"]]
+    return np.array(numbers, kind).reshape(output["shape"])
+
+
+def test_a_module_computes_what_the_model_does(tmp_path: Path) -> None:
+    """Sizes that only a run finds out among them; the shape of an array follows from its length."""
+    graph, rng = network(), np.random.default_rng(0)
+    folder = packed(graph, tmp_path / "made")
+    arrays = [rng.standard_normal((n, 5, 20, 20)).astype(np.float32) for n in (1, 3, 0)]
+    calls = [{"inputs": {"x": tensor(x, shaped=len(x) != 3)}} for x in arrays]
+    made = answers(folder, *calls)
+    assert made["last"] == [(folder / WEIGHTS).stat().st_size] * 2
+    for x, results in zip(arrays, made["answers"], strict=True):
+        expected = evaluate(graph, {"x": x})["y0"]
+        np.testing.assert_allclose(array(results["y0"]), expected, rtol=2e-4, atol=1e-6)
+        places = np.array(np.nonzero(array(results["y0"]) > np.float32(0.04)))
+        np.testing.assert_array_equal(array(results["y1"]), places)
+
+
+def test_sizes_by_formulas_types_and_special_numbers(tmp_path: Path) -> None:
+    b = Builder("formulas")
+    n = dims.symbol("n")
+    x = b.input("n", name="x", dtype=dtypes.int64)
+    y = b.input(dims.floordiv(n * 2 + 1, 3), name="y", dtype=dtypes.float64)  # type: ignore[arg-type]
+    b.output(b("Neg", x), b("Neg", y), b("Greater", x, np.int64(0)))
+    folder = packed(b.graph, tmp_path / "made", prefix="ears")
+    x_numbers = np.array([2**63 - 1, -(2**63), 0, 2**53 + 1, -1])
+    y_numbers = np.array([np.inf, -0.0, np.nan])
+    made = answers(
+        folder,
+        {"inputs": {"x": tensor(x_numbers, False), "y": tensor(y_numbers, False)}},
+        {"inputs": {"x": tensor(x_numbers), "y": tensor(y_numbers[:2])}},
+    )["answers"]
+    np.testing.assert_array_equal(array(made[0]["y0"]), -x_numbers)
+    np.testing.assert_array_equal(array(made[0]["y1"]), -y_numbers)
+    np.testing.assert_array_equal(np.signbit(array(made[0]["y1"])[:2]), [True, False])
+    np.testing.assert_array_equal(array(made[0]["y2"]).astype(bool), x_numbers > 0)
+    assert made[1]["error"] == "RangeError: the input y has the shape [2], not [3]"
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "missing": ({}, "TypeError: the input x is missing"),
+    "type": (
+        {"x": tensor(np.zeros(2000))},
+        "TypeError: the input x is float32: give a Float32Array",
+    ),
+    "length": (
+        {"x": tensor(np.zeros(2001, np.float32), False)},
+        "RangeError: the size n would be 1.0005",
+    ),
+    "axes": (
+        {"x": tensor(np.zeros((5, 400), np.float32))},
+        "RangeError: the input x has 4 axes, not 2",
+    ),
+    "name": ({"z": tensor(np.zeros(1, np.float32))}, "TypeError: there is no input z"),
+    "shape": (
+        {"x": tensor(np.zeros((1, 5, 20, 10), np.float32))},
+        "RangeError: the input x has the shape [1, 5, 20, 10], not [1, 5, 20, 20]",
+    ),
+    "elements": (
+        {"x": {**tensor(np.zeros(2000, np.float32)), "shape": [2, 5, 20, 20]}},
+        "RangeError: the input x has 2000 elements, and its shape [2, 5, 20, 20] 4000",
+    ),
+    "huge": (
+        {"x": {**tensor(np.zeros(1, np.float32)), "shape": [2**40, 5, 20, 20]}},
+        "RangeError: the input x has 1 elements",
+    ),
+}
+
+
+def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
+    folder = packed(network(), tmp_path / "made")
+    fine = {"inputs": {"x": tensor(np.ones((1, 5, 20, 20), np.float32))}}
+    made = answers(folder, *({"inputs": inputs} for inputs, _ in WRONG.values()), fine)["answers"]
+    for (_, expected), answer in zip(WRONG.values(), made[:-1], strict=True):
+        assert answer["error"].startswith(expected)
+    assert made[-1]["y0"]["shape"] == [1, 33]
+    content = (folder / WEIGHTS).read_bytes()
+    for wrong, text in ((content[:-64], "of"), (content + bytes(64), "more than")):
+        (folder / WEIGHTS).write_bytes(wrong)
+        assert "not the weights of this model" in answers(folder)["error"]
+        assert text in answers(folder)["error"]
+    (folder / "model.wasm").write_bytes((folder / "model.wasm").read_bytes()[:100])
+    (folder / WEIGHTS).write_bytes(content)
+    assert "cannot be compiled here" in answers(folder)["error"]
+
+
+def test_weights_inside_and_what_the_package_says(tmp_path: Path) -> None:
+    folder = packed(network(), tmp_path / "made", embed=True)
+    (folder / WEIGHTS).unlink()
+    done = subprocess.run(
+        ["node", "example.mjs", "2"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("y0: [2,33]\n")
+    package = json.loads((folder / "package.json").read_text())
+    assert package["files"] == ["model.mjs", "model.d.mts", "model.wasm"]
+    assert '"x": Float32Array | Input<Float32Array>;' in (folder / "model.d.mts").read_text()
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.full
+def test_the_page_runs_in_a_browser(tmp_path: Path) -> None:
+    """Weights are loaded with progress, also where the page is loaded anew meanwhile."""
+    folder = packed(infuse.optimize(network()), tmp_path / "made")
+    handler = functools.partial(Silent, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with chromium() as browser:
+            for _ in range(3):
+                browser.get(f"http://127.0.0.1:{server.server_address[1]}/")
+            text = browser.execute_async_script(
+                """const done = arguments[0], place = (id) => document.getElementById(id);
+                const poll = () => {
+                  if (place("run").disabled) return setTimeout(poll, 20);
+                  place("size").value = 4;
+                  place("run").click();
+                  done(place("answer").textContent);
+                };
+                poll();"""
+            )
+            assert "y0: float32[4,33]" in text
+            assert not [
+                line
+                for line in browser.get_log("browser")
+                if line["level"] == "SEVERE" and "favicon" not in line["message"]
+            ]
+    finally:
+        server.shutdown()
+        server.server_close()
