@@ -395,8 +395,8 @@ inline Program* load_program(const char* content, int64_t bytes, const void* wei
   memcpy(head, content, sizeof head);
   if (head[0] != MAGIC) return snprintf(why, size_t(room), "it is no program"), nullptr;
   if (head[1] != VERSION)
-    return snprintf(why, size_t(room), "it has version %ld, and this library reads %ld",
-                    isize(head[1]), isize(VERSION)), nullptr;
+    return snprintf(why, size_t(room), "it has version %lld, and this library reads %lld",
+                    (long long)head[1], (long long)VERSION), nullptr;
   const int64_t rest = bytes - (int64_t)sizeof head;
   if (head[2] < 0 || head[2] > rest / 8 || head[3] < 1 || head[3] != rest - head[2] * 8)
     return snprintf(why, size_t(room), "its length is not what it says"), nullptr;

@@ -226,8 +226,8 @@ static int fail(Model* m, int failure, const char* where) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
     const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
-      snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
-               m->pool->bad_index, limit);
+      snprintf(m->text + used, sizeof m->text - (size_t)used, ": %lld of %lld elements",
+               (long long)m->pool->bad_index, (long long)limit);
     m->error = m->text;
   }
   return failure;
