@@ -64,6 +64,13 @@ def test_a_model_for_another_machine_needs_a_folder_and_no_interpreter(tmp_path:
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("name", ["wasm32", "windows", "linux-armv7", "linux-x86_64-musl"])
+def test_prebuilt_kernels_need_linux_and_addresses_of_64_bits(name: str, tmp_path: Path) -> None:
+    target = Target.resolve(name)
+    with pytest.raises(OptionError, match=f"no libraries of prebuilt kernels for .*{name}"):
+        make_prebuilt(collected(target, (), []), target, tmp_path / "kernels.so")
+
+
 @needs_emulator
 def test_a_network_runs_on_another_machine(tmp_path: Path) -> None:
     graph = network()

@@ -19,7 +19,7 @@ from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.cache import Cache
 from infuse.build.library import ObjectStore, Progress, make_library
 from infuse.build.objects import Objects
-from infuse.build.packing import EMBEDDED, embedded_source, pack
+from infuse.build.packing import pack
 from infuse.build.toolchain import Toolchain
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
@@ -30,6 +30,7 @@ from infuse.runtime.checked import note_written
 from infuse.runtime.cpus import cpu_limit
 from infuse.runtime.folder import (
     ABI,
+    EMBEDDED,
     METADATA,
     STATIC,
     WEIGHTS,
@@ -92,8 +93,7 @@ def build(
             compiled = [folder / name for name in sources if name.endswith((".cpp", ".c"))]
             if metadata.get("embedded"):
                 writing.result()
-                compiled.append(folder / f"{EMBEDDED}{Path(emitter.main).suffix}")
-                compiled[-1].write_text(embedded_source(metadata), "utf-8")
+                compiled.append(folder / EMBEDDED)
             try:
                 make_library(
                     toolchain,

@@ -1,5 +1,5 @@
 """What the folder of a model has besides for programs that link it: how CMake and pkg-config learn
-of it, licence, checksums; and its weights as a part of the library.
+of it, licence, checksums.
 """
 
 from __future__ import annotations
@@ -9,42 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.options import PREFIX
-from infuse.runtime.folder import HEADER, METADATA, STATIC, WEIGHTS, digest
+from infuse.runtime.folder import HEADER, METADATA, STATIC, digest
 from infuse.targets import Target
 
-EMBEDDED: Final = "weights"
-"""The name of the source that makes weights a part of a library, without its ending."""
 SUMS: Final = "SHA256SUMS"
 _LICENSE: Final = "LICENSE"
 _ROOT: Final = Path(__file__).parents[1]
-
-_WEIGHTS: Final = """// The content of weights.bin, as a part of the library.
-#if defined(__APPLE__)
-#define PLACE(name) ".section __TEXT,__const\\n.private_extern _" name "\\n.globl _" name "\\n"
-#define START(name) "_" name ":\\n"
-#define END(name)
-#elif defined(_WIN32)
-#define PLACE(name) ".section .rdata,\\"dr\\"\\n.globl " name "\\n"
-#define START(name) name ":\\n"
-#define END(name)
-#else
-#if defined(__wasm__)
-#define PLACE(name) ".section .rodata." name ",\\"\\",@\\n.hidden " name "\\n.globl " name "\\n"
-#else
-#define PLACE(name) ".section .rodata\\n.hidden " name "\\n.globl " name "\\n"
-#endif
-#define START(name) name ":\\n"
-#define END(name) ".size " name ", . - " name "\\n"
-#endif
-__asm__(PLACE("@NAME@") ".balign 64\\n" START("@NAME@") ".incbin \\"@FILE@\\"\\n.byte 0\\n"
-        END("@NAME@") ".text\\n");
-"""
-
-
-def embedded_source(metadata: Mapping[str, Any]) -> str:
-    """C text that makes the file of weights beside it a part of a library."""
-    name = f"{metadata.get('prefix', PREFIX)}_embedded_weights"
-    return _WEIGHTS.replace("@NAME@", name).replace("@FILE@", WEIGHTS)
 
 
 def pack(folder: Path, metadata: Mapping[str, Any], target: Target) -> None:

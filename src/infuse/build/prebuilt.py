@@ -32,6 +32,19 @@ def stamp() -> str:
     return digest_of(folder_hash(KERNELS), *(folder_hash(each, ".py") for each in folders))
 
 
+_NARROW: Final = ("armv7l", "wasm32")
+"""Where addresses have 32 bits, and not the 64 of programs."""
+
+
+def require_library(target: Target) -> None:
+    """OptionError for a target that has no libraries of prebuilt kernels."""
+    if target.system_name or target.architecture in _NARROW:
+        raise OptionError(
+            f"there are no libraries of prebuilt kernels for the target {target.name!r}",
+            hint="they are for Linux where addresses have 64 bits",
+        )
+
+
 def make_prebuilt(
     functions: ClosedFunctions,
     target: Target,
@@ -40,8 +53,9 @@ def make_prebuilt(
     toolchain: Toolchain | None = None,
 ) -> None:
     """Compile a library of these functions for a target to the file `output`, with the compiler
-    `toolchain` (default: the one for this machine).
+    `toolchain` (default: the one for this machine). OptionError as `require_library`.
     """
+    require_library(target)
     facts = Facts(target.name, frozenset(target.required), stamp())
     files = functions.sources(facts.text())
     _make(files, target, output, toolchain or Toolchain.find(target), progress)

@@ -10,7 +10,7 @@ import typer
 
 import infuse
 from infuse.build.collecting import collected
-from infuse.build.prebuilt import make_prebuilt
+from infuse.build.prebuilt import make_prebuilt, require_library
 from infuse.build.toolchain import Toolchain
 from infuse.cli import terminal
 from infuse.errors import OptionError
@@ -48,6 +48,7 @@ def prebuilt(
     if only_models and not models:
         raise OptionError("--only-models has no models", hint="name the models that are to run")
     machine = Target.resolve(target)
+    require_library(machine)
     toolchain = Toolchain.portable() if portable else Toolchain.find(machine)
     graphs = (infuse.optimize(infuse.load(path)) for path in models or ())
     with terminal.progress("kernels") as progress:

@@ -13,6 +13,7 @@ from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
 from infuse.runtime.folder import HEADER, LIBRARY
+from infuse.targets.text.embedded import embedded_files
 
 EXAMPLE: Final = "example.c"
 _FUNCTIONS: Final = (
@@ -46,8 +47,10 @@ def prefixed(text: str, prefix: str) -> str:
 
 
 def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """`model.h`, and a program in C that runs the model."""
-    return {HEADER: header(metadata), EXAMPLE: example(metadata)}
+    """`model.h`, a program in C that runs the model, and its weights as a source where they are a
+    part of the library.
+    """
+    return {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
 
 
 def header(metadata: Mapping[str, Any]) -> str:
