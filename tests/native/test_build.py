@@ -121,7 +121,8 @@ def test_output_is_a_copy_that_runs_elsewhere(tmp_path: Path, root: Path) -> Non
     assert build_adder(output=output) == output
     os.umask(before)
     assert sorted(path.name for path in output.iterdir()) == [
-        *("example.c", "metadata.json", "model.cpp", "model.h", "model.so", "weights.bin")
+        *("CMakeLists.txt", "LICENSE", "SHA256SUMS", "example.c", "libmodel.a", "metadata.json"),
+        *("model-config.cmake", "model.cpp", "model.h", "model.pc", "model.so", "weights.bin"),
     ]
     assert stat.S_IMODE(output.stat().st_mode) == 0o755, "others may run it"
     assert [path.name for path in output.parent.iterdir()] == ["it's"]
