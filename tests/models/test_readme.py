@@ -13,7 +13,7 @@ from infuse.cli.commands import COMMANDS
 from tests.pages.blocks import ROOT, blocks, source
 
 README = source("README.md")
-VERBS = re.findall(r"^\| `infuse (\w+) ", source("docs/cli.md"), re.MULTILINE)
+VERBS = re.findall(r"^\| `infuse (\w+)[ `]", source("docs/cli.md"), re.MULTILINE)
 SERVER = {"serve", "load", "rollout", "rollback"}
 
 

@@ -46,7 +46,7 @@ def test_tiles_have_the_numbers_of_their_header() -> None:
         "FEW_PAIR_ROWS": FEW_ROWS[DotType.BF16],
     }
     for name, number in numbers.items():
-        assert re.search(rf"constexpr long (\w+ = \d+, )?{name} = {number}[,;]", text), name
+        assert re.search(rf"constexpr isize (\w+ = \d+, )?{name} = {number}[,;]", text), name
 
 
 @pytest.mark.parametrize("kind", HEADERS, ids=lambda kind: kind.__name__)

@@ -75,7 +75,7 @@ def f() -> FunctionWriter:
     [
         (cpp.KernelCall("pool", ("n0", "p1")), "pool(c, n0, p1);"),
         (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
-        (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const long n = count(p0);"),
+        (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const isize n = count(p0);"),
         (
             cpp.KernelCall("run", (elements("p0", "1.0f", type="Cell", template=("float",)),)),
             "run(c, Cell<float>{p0, 1.0f});",
@@ -88,20 +88,20 @@ def f() -> FunctionWriter:
             cpp.KernelCall("gather", ("p0",), ("4",), "BAD_INDEX"),
             "if (!gather<4>(c, p0)) return BAD_INDEX;",
         ),
-        (cpp.Arrays((("in", ("1L", "n2")), ("to", ()))), "const long in[] = {1L, n2}, to[] = {};"),
-        (cpp.Arrays((("in", ("1L",)),), constant=False), "long in[] = {1L};"),
+        (cpp.Arrays((("in", ("1L", "n2")), ("to", ()))), "const isize in[] = {1L, n2}, to[] = {};"),
+        (cpp.Arrays((("in", ("1L",)),), constant=False), "isize in[] = {1L};"),
         (
             cpp.Struct("Trees", "trees", (("nodes", "p0"), ("count", "n1"))),
             "const Trees trees = {.nodes = p0, .count = n1};",
         ),
-        (cpp.Constant("long", "most", "*p0"), "const long most = *p0;"),
-        (cpp.Room((("out", 3), ("step", 2))), "long out[3], step[2];"),
-        (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {0};"),
+        (cpp.Constant("isize", "most", "*p0"), "const isize most = *p0;"),
+        (cpp.Room((("out", 3), ("step", 2))), "isize out[3], step[2];"),
+        (cpp.Room((("rows", 2),), zeros=True), "isize rows[2] = {0};"),
         (cpp.Assign((("*s1", "out[0]"), ("*s2", "3L"))), "*s1 = out[0], *s2 = 3L;"),
         (cpp.Require(infix("a", "==", "b"), "BAD_SIZES"), "if (!(a == b)) return BAD_SIZES;"),
         (cpp.Return(infix("n0", "==", 0)), "if (n0 == 0) return 0;"),
         (cpp.Return("done", ""), "if (done) return;"),
-        (cpp.Variable("long", (("a", "1"), ("b", "2"))), "long a = 1, b = 2;"),
+        (cpp.Variable("isize", (("a", "1"), ("b", "2"))), "isize a = 1, b = 2;"),
         (cpp.Pointers("in", ("p0",)), "const void* in[] = {p0, nullptr};"),
         (
             cpp.RunBody(3),
@@ -148,8 +148,8 @@ def test_single_statements(statement: cpp.Statement, text: str) -> None:
         (infix("a", "+", Chosen("b", "c", "d")), "a + (b ? c : d)"),
         (Chosen(Chosen("a", "b", "c"), "d", "e"), "(a ? b : c) ? d : e"),
         (Element("p0", infix("i", "+", 1)), "p0[i + 1]"),
-        (AsSize(infix("a", "+", "b")), "(long)(a + b)"),
-        (AsSize(Element("p0", 0)), "(long)p0[0]"),
+        (AsSize(infix("a", "+", "b")), "as_size(a + b)"),
+        (AsSize(Element("p0", 0)), "as_size(p0[0])"),
         (Pointed(PointerTo(BodyOutput(2, 0), dtypes.bool_)), "*(const bool*)m->f2.results[0]"),
         (PointerTo(infix("p", "+", "n"), is_written=True), "(char*)(p + n)"),
         (FieldOf(BlockOf(1, 3), "data"), "m->f1.left[3].data"),
@@ -164,30 +164,30 @@ def test_operators_bind_as_they_are_nested(expression: Expression, printed: str)
 def test_statements_of_statements(f: FunctionWriter) -> None:
     with f.repeat(infix("i", "<", "n0")), f.when(infix("i", ">", 0)):
         f.assign(Element("a", "i"), "i")
-    with f.define("input", "long row"):
+    with f.define("input", "isize row"):
         f.add(cpp.Result("row"))
     f.loader("rows", "p0", "n1")
-    with f.map("map2d", "n0", "n1", parameters="long row, long col", cost=4):
+    with f.map("map2d", "n0", "n1", parameters="isize row, isize col", cost=4):
         f.call("sink", "row", context=False)
     with f.block(cpp.Scope):
         f.constant("bytes", "8L")
     assert CPP.body_of(f.function) == [
-        "for (long i = 0; i < n0; ++i) {",
+        "for (isize i = 0; i < n0; ++i) {",
         "  if (i > 0) {",
         "    a[i] = i;",
         "  }",
         "}",
-        "const auto input = [=](long row) INFUSE_LAMBDA {",
+        "const auto input = [=](isize row) INFUSE_LAMBDA {",
         "  return row;",
         "};",
-        "const auto rows = [=](long row, long col, auto lanes) INFUSE_LAMBDA {",
+        "const auto rows = [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {",
         "  return load(p0 + row * n1 + col, lanes);",
         "};",
-        "map2d(c, n0, n1, [=](long row, long col) INFUSE_LAMBDA {",
+        "map2d(c, n0, n1, [=](isize row, isize col) INFUSE_LAMBDA {",
         "  sink(row);",
         "}, 4);",
         "{",
-        "  const long bytes = 8L;",
+        "  const isize bytes = 8L;",
         "}",
     ]
 

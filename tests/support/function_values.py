@@ -51,7 +51,7 @@ from tests.support.step_memory import Memory
 _CAST = re.compile(r"\((?:const )?[\w<>]+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")
 _KEYWORD = re.compile(r"\b(from|in)\b")
-_TYPES: Final = {"long", "int", "bool", "float16", "bfloat16"}
+_TYPES: Final = {"isize", "int", "bool", "float16", "bfloat16"}
 _PLAIN: Final = {"true": True, "false": False, "nullptr": None}
 _INFINITE: Final = {
     **dict.fromkeys(("__builtin_inf", "__builtin_inff"), float("inf")),

@@ -133,7 +133,7 @@ class Repeat(Statement):
     body: tuple[Statement, ...]
     first: Expression | None = "0"
     """Nothing where i is declared before."""
-    type: str = "long"
+    type: str = "isize"
     also: str = ""
     """Another name of the next i, which is stored there after each run."""
 

@@ -214,7 +214,7 @@ class FunctionWriter:
         """The content of a struct of sizes, which become parameters."""
         return Aggregate(tuple((name.rstrip("_"), self.number(d)) for name, d in sizes.items()))
 
-    def constant(self, name: str, value: object, type: str = "long") -> None:
+    def constant(self, name: str, value: object, type: str = "isize") -> None:
         """Add a value under a name."""
         self.add(parts.Constant(type, name, expression(value)))
 

@@ -521,10 +521,10 @@ __attribute__((visibility("hidden"))) int loop_0(Model* m, const float* p0, cons
   Sizes* d = &m->d;
   (void)d;
   int64_t number = 0;
-  const long most = *p1;
+  const isize most = *p1;
   bool going = *p2;
   const void* in[] = {&number, &going, p0, nullptr};
-  long i = 0;
+  isize i = 0;
   for (; going && i < most; number = ++i) {
     if (i == 10000000L) return ENDLESS;
     { const int failed = run_1(m, in, nullptr); if (failed) return failed; }

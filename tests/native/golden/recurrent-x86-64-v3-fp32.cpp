@@ -20,7 +20,7 @@ __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes* d, con
 
 __attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3, const isize n4, const isize n5, const isize n6, const float* p7, const isize n8, const isize n9, const float* p10, const isize n11) {
   (void)d, (void)c;
-  for (long i = 0; i < 2L; ++i) {
+  for (isize i = 0; i < 2L; ++i) {
     recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p10 + i * n11, (const float*)nullptr, p7 + i * n8, n5, p1 + i * n4 + n9);
   }
   return 0;

@@ -15,15 +15,15 @@ using namespace infuse;
 
 namespace infuse_model {
 
-typedef struct Sizes { long s_batch; } Sizes;  // the symbolic dimensions
+typedef struct Sizes { isize s_batch; } Sizes;  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, float* p3, const long n4, const long n5, const long n6);
-__attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes* d, const long n0, const long n1, const uint32_t* p2, uint32_t* p3);
+__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, float* p3, const isize n4, const isize n5, const isize n6);
+__attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3);
+__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes* d, const isize n0, const isize n1, const uint32_t* p2, uint32_t* p3);
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes* d, const float* p0, const long n1, const float* p2, float* p3, const long n4, const long n5, const long n6) {
+__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes* d, const float* p0, const isize n1, const float* p2, float* p3, const isize n4, const isize n5, const isize n6) {
   (void)d, (void)c;
-  map2d(c, n5, n6, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n5, n6, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + row * n1 + col, lanes);
     const auto t1 = load(p2 + 0L + col, lanes);
@@ -35,9 +35,9 @@ __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes* d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes* d, const float* p0, float* p1, const isize n2, const isize n3) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n2, n3, [=](isize row, isize col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = infuse::max(t0, splat<L>(0.0f));
@@ -46,7 +46,7 @@ __attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes* d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes* d, const long n0, const long n1, const uint32_t* p2, uint32_t* p3) {
+__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes* d, const isize n0, const isize n1, const uint32_t* p2, uint32_t* p3) {
   (void)d, (void)c;
   interleave_planes<3>(c, n0, n1, p2, p3);
   return 0;
@@ -58,8 +58,8 @@ enum { BUFFERS_0 = 1 };
 static const int first_step_0[] = {1};
 static const int last_step_0[] = {2};
 
-static void buffer_sizes_0(const Sizes* d, long* bytes) {
-  const long sizes[] = {(96L*d->s_batch)};
+static void buffer_sizes_0(const Sizes* d, isize* bytes) {
+  const isize sizes[] = {(96L*d->s_batch)};
   (void)d;
   memcpy(bytes, sizes, sizeof sizes);
 }
@@ -79,12 +79,12 @@ static const char* misfit_0(const Sizes* d) {
 }
 
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_0(const Sizes* d) {
-  long bytes[BUFFERS_0 + 1];
-  long most = 0;
+static inline isize live_bytes_0(const Sizes* d) {
+  isize bytes[BUFFERS_0 + 1];
+  isize most = 0;
   buffer_sizes_0(d, bytes);
   for (int step = 0; step < 3; ++step) {
-    long live = 0;
+    isize live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
         live += (bytes[i] + 63) / 64 * 64;
@@ -94,32 +94,32 @@ static inline long live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_0(const Sizes* d, long* offsets) {
+static isize place_0(const Sizes* d, isize* offsets) {
   (void)d;
   static const int orders[] = {0};
-  long bytes[BUFFERS_0 + 1];
+  isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
   void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
-  const long total = arena_plan(&items, orders, 1, offsets, work);
+  const isize total = arena_plan(&items, orders, 1, offsets, work);
   free(work);
   return total;
 }
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_0(const Sizes* d) {
+static isize scratch_bytes_0(const Sizes* d) {
   (void)d;
-  long most = 64;
+  isize most = 64;
 
   return most;
 }
 
 typedef struct Frame_0 {  // tiny
   bool planned;
-  long key[2];
-  long offsets[2];
-  long bytes;
+  isize key[2];
+  isize offsets[2];
+  isize bytes;
   Block arena;
   Block late[1];             // tensors whose sizes the run finds out
   Block left[1];             // what bodies left behind
@@ -141,10 +141,10 @@ typedef struct Model {
 static int fail(Model* m, int failure, const char* where) {
   if (!m->error) {
     int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
-    const long limit = m->pool->index_limit;
+    const isize limit = m->pool->index_limit;
     if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
-      snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
-               m->pool->bad_index, limit);
+      snprintf(m->text + used, sizeof m->text - (size_t)used, ": %lld of %lld elements",
+               (long long)m->pool->bad_index, (long long)limit);
     m->error = m->text;
   }
   return failure;
@@ -156,7 +156,7 @@ static int run_0(Model* m, const void* const* in, void* const* out);
 static int prepare_0(Model* m) {
   Frame_0* f = &m->f0;
   const Sizes* d = &m->d;
-  const long key[] = {d->s_batch, 0};
+  const isize key[] = {d->s_batch, 0};
   if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
   f->planned = false;
   const char* wrong = misfit_0(d);
@@ -180,7 +180,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   Frame_0* f = &m->f0;
   Context* c = m->pool;
   Sizes* d = &m->d;
-  const long* at = f->offsets;
+  const isize* at = f->offsets;
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((24L*d->s_batch) > 0) add_mul_tanh_0(*c, d, (const float*)(in[0]), 8L, (const float*)(m->weights + 0L), (float*)(out[0]), 8L, (3L*d->s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
@@ -191,7 +191,7 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
 
 static inline void read_sizes(Sizes* d, const int64_t* symbols) {
   (void)d, (void)symbols;
-  d->s_batch = (long)symbols[0];
+  d->s_batch = as_size(symbols[0]);
 }
 
 extern "C" {

@@ -46,7 +46,7 @@ def along(
     stated = AsSize(Element(f.read(low.storage.dense(axis)), 0))
     f.constant("axis", invoke("axis_index", stated, x.rank), type="int")
     f.fail_unless(infix(infix("axis", ">=", 0), "&&", infix("axis", "<", x.rank - last)))
-    f.variable("long", outer=1, inner=1)
+    f.variable("isize", outer=1, inner=1)
     with f.repeat(infix("i", "<", "axis"), type="int"):
         f.assign("outer", infix("outer", "*", Element("in", "i")))
     with f.repeat(infix("i", "<", x.rank), first=infix("axis", "+", 1), type="int"):

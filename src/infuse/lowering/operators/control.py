@@ -275,7 +275,7 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     f.constant("most", Pointed(count) if count else "INT64_MAX")
     f.variable("bool", going=Pointed(truth) if truth else "true")
     work.begin([AddressOf("number"), AddressOf("going"), *work.pointers])
-    f.variable("long", i=0)
+    f.variable("isize", i=0)
     with f.repeat(infix("going", "&&", infix("i", "<", "most")), first=None, also="number"):
         f.end_when(infix("i", "==", Size(MOST_ITERATIONS)), "ENDLESS")
         work.run()
@@ -298,7 +298,7 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     f.constant("trips", Size(trips))
     pointers = [f.read(t) for t in slices]
     work.begin([*work.pointers, *pointers])
-    f.variable("long", i=0)
+    f.variable("isize", i=0)
     turned = attributes["scan_input_directions"] or [0] * len(values)
     backwards = attributes["scan_output_directions"] or [0] * len(work.stacked)
     with f.repeat(infix("i", "<", "trips"), first=None):
