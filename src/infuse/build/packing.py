@@ -59,7 +59,7 @@ def _cmake(name: str, shared: str, target: Target) -> str:
         "find_package(Threads REQUIRED)\n" if threads else "",
     ]
     if shared.endswith((".so", ".dylib", ".dll")):
-        implib = f'  IMPORTED_IMPLIB "${{CMAKE_CURRENT_LIST_DIR}}/{Path(shared).stem}.lib"\n'
+        implib = '  IMPORTED_IMPLIB "${CMAKE_CURRENT_LIST_DIR}/model.lib"\n'
         lines.append(
             f"""if(NOT TARGET infuse::{name})
 add_library(infuse::{name} SHARED IMPORTED GLOBAL)
