@@ -22,7 +22,7 @@ from infuse.runtime.foreign import ForeignModel
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure
 from tests.native.op_cases import GROUPS, Case, check, members, native_cases
-from tests.native.platforms import platforms, run_on
+from tests.native.platforms import EMULATORS, platforms, run_on
 from tests.native.test_foreign import network
 
 pytestmark = pytest.mark.row("R6")
@@ -59,6 +59,17 @@ def test_a_folder_for_another_system_is_not_loaded(target: str, tmp_path: Path) 
     damaged.write_bytes(damaged.read_bytes()[:-1])
     with pytest.raises(CompiledModelError, match="the file has"):
         infuse.load_compiled(model.folder)
+
+
+@platforms("windows-x86_64-v3")
+def test_the_example_runs_with_the_shared_library(target: str, tmp_path: Path) -> None:
+    folder = compiled(network(), target, tmp_path).folder
+    flags = ["-target", "x86_64-windows-gnu", "-O1"]
+    command = [str(ziglang()), "cc", *flags, "example.c", "model.lib", "-o", "example.exe"]
+    subprocess.run(command, cwd=folder, check=True)
+    words = [*EMULATORS[target].words, "example.exe"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("outputs[0]: 8 33\n")
 
 
 @platforms()

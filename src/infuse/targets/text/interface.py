@@ -129,18 +129,16 @@ _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; value
 #include "model.h"
 @FORMULAS@"""
 _READING: Final = """
-/* The content of a file at an address that is a multiple of 64. */
-static void* read_file(const char* path) {
+/* The content of a file at an address that is a multiple of 64, in memory to be freed. */
+static void* read_file(const char* path, void** memory) {
   FILE* file = fopen(path, "rb");
   long size;
-  void* data = NULL;
+  char* data = NULL;
   if (!file) return NULL;
   if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0) {
-    data = aligned_alloc(64, ((size_t)size + 64) / 64 * 64);
-    if (data && fread(data, 1, (size_t)size, file) != (size_t)size) {
-      free(data);
-      data = NULL;
-    }
+    *memory = malloc((size_t)size + 64);
+    if (*memory) data = (char*)*memory + (64 - (uintptr_t)*memory % 64);
+    if (data && fread(data, 1, (size_t)size, file) != (size_t)size) data = NULL;
   }
   fclose(file);
   return data;
@@ -168,10 +166,11 @@ def example(metadata: Mapping[str, Any]) -> str:
         "    symbols[i] = atoll(argv[i + 1]);",
         "",
         *(
-            ("  void* weights = NULL;", "  void* context = infuse_open(weights, 2);")
+            ("  void *memory = NULL, *context = infuse_open(NULL, 2);",)
             if metadata.get("embedded")
             else (
-                '  void* weights = read_file("weights.bin");',
+                "  void* memory = NULL;",
+                '  void* weights = read_file("weights.bin", &memory);',
                 "  void* context = weights ? infuse_open(weights, 2) : NULL;",
             )
         ),
@@ -201,7 +200,7 @@ def example(metadata: Mapping[str, Any]) -> str:
         "  infuse_close(context);",
         f"  for (int i = 0; i < {len(inputs)}; i++) free((void*)inputs[i]);",
         f"  for (int i = 0; i < {len(outputs)}; i++) free(outputs[i]);",
-        "  free(weights);",
+        "  free(memory);",
         "  return 0;",
         "}",
         "",
