@@ -27,14 +27,11 @@ import numpy as np
 import infuse
 from benchmarks import machine
 from benchmarks.inputs import default_zoo, make_inputs, parse_dims
-from infuse.build.compile import compile_graph
 from infuse.ir.graph import Graph
-from infuse.options import CompileOptions
-from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
 from tests.native.op_cases import GROUPS, check, members, native_cases
 from tests.native.platforms import EMULATORS, run_on
-from tests.native.test_platforms import has_subnormals
+from tests.native.test_platforms import compiled, has_subnormals
 
 NETWORKS: Final = (
     "mobilenet_v2",
@@ -50,13 +47,6 @@ NETWORKS: Final = (
 )
 BOUND: Final = 1e-3
 """How far a network may be from ONNX Runtime, in parts of its largest element."""
-
-
-def compiled(graph: Graph, target: str, folder: Path) -> ForeignModel:
-    """The model, in a new folder."""
-    model = compile_graph(graph, CompileOptions(target), output=folder / "model")
-    assert isinstance(model, ForeignModel), f"{target} is this machine's own"
-    return model
 
 
 def part(name: str, target: str) -> dict[str, Any]:

@@ -91,10 +91,10 @@ def build(
         with ThreadPoolExecutor(1) as writer:
             writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
             compiled = [folder / name for name in sources if name.endswith((".cpp", ".c"))]
-            if metadata.get("embedded"):
-                writing.result()
-                compiled.append(folder / EMBEDDED)
             try:
+                if metadata.get("embedded"):
+                    writing.result()
+                    compiled.append(folder / EMBEDDED)
                 make_library(
                     toolchain,
                     compiled,

@@ -155,7 +155,7 @@ _WASM: Final = Platform(
     None,
     "generic+simd128+bulk_memory+nontrapping_fptoint+sign_ext",
     further={"relaxed_simd": "relaxed_simd"},
-    tested="in Node.js and wasmtime",
+    tested="in Node.js",
 )
 PLATFORMS: Final[Mapping[str, Platform]] = {
     **{f"linux-x86_64{level}": row for level, row in _X86.items()},

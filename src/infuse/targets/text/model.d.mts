@@ -40,6 +40,8 @@ export interface Options {
   signal?: AbortSignal;
 }
 
+export declare const ARRAYS: Record<string, new (length: number) => ArrayBufferView>;
+
 export declare class Model {
   private constructor();
   readonly inputs: Spec[];

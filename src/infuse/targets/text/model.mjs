@@ -13,7 +13,8 @@ const WEIGHTS_BYTES = @WEIGHTS_BYTES@;
 const EMBEDDED = @EMBEDDED@;
 const PREFIX = "@PREFIX@";
 const ALIGNMENT = 64;
-const ARRAYS = {
+/** What the elements of each type lie in. */
+export const ARRAYS = {
   bool: Uint8Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array,
   int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array,
   float16: Uint16Array, bfloat16: Uint16Array, float32: Float32Array, float64: Float64Array,
