@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +38,17 @@ class Emulator(NamedTuple):
         return (path, *self.command[1:]) if path else ()
 
 
+@lru_cache
+def _relaxed() -> tuple[str, ...]:
+    """What Node.js takes for relaxed SIMD: releases before 21 have it behind a flag."""
+    flag = "--experimental-wasm-relaxed-simd"
+    node = shutil.which("node")
+    if not node:
+        return ()
+    listed = subprocess.run([node, "--v8-options"], capture_output=True, text=True, check=False)
+    return (flag,) if flag in listed.stdout else ()
+
+
 _RISCV: Final = ("qemu-riscv64", "-cpu")
 EMULATORS: Final = {
     "linux-x86_64-v3-musl": Emulator((), ""),
@@ -48,6 +60,9 @@ EMULATORS: Final = {
     ),
     "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
     "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
+    "wasm32+relaxed_simd": Emulator(
+        ("node", "--no-warnings", *_relaxed(), str(_WASI)), "nodejs"
+    ),
 }
 """By the name of a target, whose programs need nothing else."""
 QUICK: Final = ("linux-armv7-musl", "wasm32")
