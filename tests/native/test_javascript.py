@@ -3,6 +3,7 @@
 import functools
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -40,8 +41,8 @@ pytestmark = [
 ]
 
 
-def packed(graph: Graph, folder: Path, **options: Any) -> Path:
-    compile_graph(graph, CompileOptions("wasm32", **options), output=folder)
+def packed(graph: Graph, folder: Path, target: str = "wasm32", **options: Any) -> Path:
+    compile_graph(graph, CompileOptions(target, **options), output=folder)
     return folder
 
 
@@ -52,11 +53,18 @@ def tensor(array: np.ndarray[Any, Any], shaped: bool = True) -> dict[str, Any]:
     return {"type": ARRAYS[array.dtype.name], "data": data, **shape}
 
 
-def answers(folder: Path, *calls: dict[str, Any]) -> dict[str, Any]:
+def answers(
+    folder: Path, *calls: dict[str, Any], stub: str = "", **load: Any
+) -> dict[str, Any]:
+    """What calls of the model give; `stub`: a text of JavaScript that runs before."""
     request = folder.parent / "request.json"
-    request.write_text(json.dumps({"calls": [{"symbols": {}, **call} for call in calls]}))
+    every = [{"symbols": {}, **call} for call in calls]
+    request.write_text(json.dumps({"calls": every, "load": load}))
     command = ["node", str(RUNNER), str(folder / "model.mjs"), str(request)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "STUB": stub}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -68,13 +76,17 @@ def array(output: dict[str, Any]) -> np.ndarray[Any, Any]:
     return np.array(numbers, kind).reshape(output["shape"])
 
 
-def test_a_module_computes_what_the_model_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "threads"), [("wasm32", 1), ("wasm32-threads", 1), ("wasm32-threads", 3)]
+)
+def test_a_module_computes_what_the_model_does(target: str, threads: int, tmp_path: Path) -> None:
     """Sizes that only a run finds out among them; the shape of an array follows from its length."""
     graph, rng = network(), np.random.default_rng(0)
-    folder = packed(graph, tmp_path / "made")
+    folder = packed(graph, tmp_path / "made", target)
     arrays = [rng.standard_normal((n, 5, 20, 20)).astype(np.float32) for n in (1, 3, 0)]
     calls = [{"inputs": {"x": tensor(x, shaped=len(x) != 3)}} for x in arrays]
-    made = answers(folder, *calls)
+    made = answers(folder, *calls, threads=threads)
+    assert made["threads"] == threads
     assert made["last"] == [(folder / WEIGHTS).stat().st_size] * 2
     for x, results in zip(arrays, made["answers"], strict=True):
         expected = evaluate(graph, {"x": x})["y0"]
@@ -149,6 +161,37 @@ def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
     (folder / "model.wasm").write_bytes((folder / "model.wasm").read_bytes()[:100])
     (folder / WEIGHTS).write_bytes(content)
     assert "cannot be compiled here" in answers(folder)["error"]
+
+
+NONE = "{ const real = WebAssembly.validate; WebAssembly.validate = (b) => %s && real(b); }"
+MISSING = {
+    "SIMD": ("wasm32", NONE % "false", "there is no SIMD of WebAssembly here"),
+    "relaxed": ("wasm32+relaxed_simd", NONE % "b.length < 33", "there is no relaxed SIMD"),
+    "memory": ("wasm32-threads", "delete globalThis.SharedArrayBuffer", "Cross-Origin-Opener"),
+    "isolation": ("wasm32-threads", "globalThis.crossOriginIsolated = false", "--target wasm32,"),
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_what_a_browser_lacks_is_told(what: str, tmp_path: Path) -> None:
+    target, stub, text = MISSING[what]
+    folder = packed(network(), tmp_path / "made", target)
+    assert text in answers(folder, stub=stub)["error"]
+
+
+def test_numbers_of_threads_are_checked(tmp_path: Path) -> None:
+    single = packed(network(), tmp_path / "single")
+    error = answers(single, threads=2)["error"]
+    assert error.startswith("RangeError: threads is 2, and a number from 1 to 1; --target wasm32-t")
+    several = packed(network(), tmp_path / "several", "wasm32-threads")
+    assert 1 <= answers(several)["threads"] <= 4
+    for wrong in (0, 257, 1.5, "2"):
+        error = answers(several, threads=wrong)["error"]
+        assert error == f"RangeError: threads is {wrong}, and a number from 1 to 256"
+    (several / "worker.mjs").write_text("throw new Error('no worker')")
+    assert answers(several, threads=2)["error"] == "Error: no worker"
+    (several / "model.wasm").write_bytes((single / "model.wasm").read_bytes())
+    assert "imports no memory" in answers(several, threads=1)["error"]
 
 
 def test_weights_inside_and_what_the_package_says(tmp_path: Path) -> None:

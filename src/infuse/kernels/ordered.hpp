@@ -22,7 +22,7 @@ INFUSE_INLINE void in_order(isize k, const Step& step, const Pass& pass) {
   if (k <= 0) return;
   pass(0);
 #pragma GCC unroll 1
-  for (isize left = k;; pass(ORDERED_STEPS)) {
+  for (isize left = k; left != 0; pass(ORDERED_STEPS)) {
 #pragma GCC unroll 16
     for (int u = 0; u < ORDERED_STEPS; ++u) {
       step(u);
