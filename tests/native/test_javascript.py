@@ -7,8 +7,11 @@ import os
 import shutil
 import subprocess
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -207,37 +210,116 @@ def test_weights_inside_and_what_the_package_says(tmp_path: Path) -> None:
 
 
 class Silent(http.server.SimpleHTTPRequestHandler):
+    """A server of files that counts what it sends, and sends weights slowly where `slow` is set."""
+
+    sent: ClassVar[list[str]] = []
+    slow: ClassVar[float] = 0
+
     def log_message(self, *_: object) -> None:
         pass
 
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        name = self.path.rpartition("/")[2].partition("?")[0]
+        Silent.sent.append(name)
+        if name != WEIGHTS or not Silent.slow:
+            return super().copyfile(source, outputfile)
+        with suppress(OSError):  # the page is gone
+            while part := source.read(1 << 14):
+                outputfile.write(part)
+                time.sleep(Silent.slow)
+        return None
 
-@pytest.mark.full
-def test_the_page_runs_in_a_browser(tmp_path: Path) -> None:
-    """Weights are loaded with progress, also where the page is loaded anew meanwhile."""
-    folder = packed(infuse.optimize(network()), tmp_path / "made")
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    Silent.sent, Silent.slow = [], 0
+    with chromium() as driver:
+        yield driver
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server of these files that does not isolate pages."""
     handler = functools.partial(Silent, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        with chromium() as browser:
-            for _ in range(3):
-                browser.get(f"http://127.0.0.1:{server.server_address[1]}/")
-            text = browser.execute_async_script(
-                """const done = arguments[0], place = (id) => document.getElementById(id);
-                const poll = () => {
-                  if (place("run").disabled) return setTimeout(poll, 20);
-                  place("size").value = 4;
-                  place("run").click();
-                  done(place("answer").textContent);
-                };
-                poll();"""
-            )
-            assert "y0: float32[4,33]" in text
-            assert not [
-                line
-                for line in browser.get_log("browser")
-                if line["level"] == "SEVERE" and "favicon" not in line["message"]
-            ]
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def isolated(folder: Path) -> Iterator[str]:
+    """The address of the server that comes with a model with threads."""
+    command = ["node", str(folder / "serve.mjs"), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+RUN = """const done = arguments[0], place = (id) => document.getElementById(id);
+const poll = () => {
+  const text = place("answer").textContent;
+  if (place("run").disabled && text.startsWith("loading")) return setTimeout(poll, 20);
+  place("size").value = 4;
+  place("run").click();
+  done(place("answer").textContent);
+};
+poll();"""
+CACHED = """const done = arguments[0];
+caches.open("infuse").then((c) => c.keys()).then((keys) => done(keys.map((k) => k.url)));"""
+DAMAGED = """const done = arguments[0];
+caches.open("infuse").then(async (c) => {
+  for (const key of await c.keys()) await c.put(key, new Response(new Uint8Array(64)));
+  done();
+});"""
+
+
+def severe(browser: Any) -> list[str]:
+    lines = (line for line in browser.get_log("browser") if line["level"] == "SEVERE")
+    return [line["message"] for line in lines if "favicon" not in line["message"]]
+
+
+@pytest.mark.full
+def test_the_page_runs_in_a_browser(tmp_path: Path, browser: Any) -> None:
+    """Weights are fetched once, by their content; a page that is loaded anew while they come, or a
+    cache that is damaged, does no harm.
+    """
+    folder = packed(infuse.optimize(network()), tmp_path / "made")
+    with served(folder) as address:
+        Silent.slow = 0.05
+        browser.get(address)
+        assert browser.execute_async_script(CACHED) == []
+        browser.get(address)
+        assert browser.execute_async_script(CACHED) == []
+        Silent.slow = 0
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert severe(browser) == []
+        (url,) = browser.execute_async_script(CACHED)
+        assert json.loads((folder / "metadata.json").read_text())["weights_hash"] in url
+        Silent.sent.clear()
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert WEIGHTS not in Silent.sent
+        browser.execute_async_script(DAMAGED)
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert any("were damaged" in line["message"] for line in browser.get_log("browser"))
+
+
+@pytest.mark.full
+def test_threads_run_in_a_browser_where_pages_are_isolated(tmp_path: Path, browser: Any) -> None:
+    folder = packed(infuse.optimize(network()), tmp_path / "made", "wasm32-threads")
+    with isolated(folder) as address:
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert severe(browser) == []
+    with served(folder) as address:
+        browser.get(address)
+        assert "Cross-Origin-Opener-Policy: same-origin" in browser.execute_async_script(RUN)

@@ -316,15 +316,16 @@ class CachedWeights {
       console.warn("there is no cache for weights here: pages have one on localhost and over HTTPS");
       return { source: key };
     }
-    const old = key.pathname;
+    // The address, too, is that of this content: caches of HTTP hold no other one by it.
     key.searchParams.set("weights", WEIGHTS_HASH);
     const entries = await caches.open(CACHE);
     for (const { url } of await entries.keys()) {
-      if (new URL(url).pathname === old && url !== key.href) await entries.delete(url);
+      const isOld = new URL(url).pathname === key.pathname && url !== key.href;
+      if (isOld) await entries.delete(url);
     }
     const cached = new CachedWeights();
     const found = await entries.match(key);
-    return Object.assign(cached, { entries, key, found, source: new URL(source, key) });
+    return Object.assign(cached, { entries, key, found, source: key });
   }
 
   /** Stores what is in memory, all of it or nothing; a full disk is no failure. */
