@@ -39,7 +39,7 @@ class Emulator(NamedTuple):
 
 
 @lru_cache
-def _relaxed() -> tuple[str, ...]:
+def relaxed_flags() -> tuple[str, ...]:
     """What Node.js takes for relaxed SIMD: releases before 21 have it behind a flag."""
     flag = "--experimental-wasm-relaxed-simd"
     node = shutil.which("node")
@@ -61,7 +61,7 @@ EMULATORS: Final = {
     "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
     "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
     "wasm32+relaxed_simd": Emulator(
-        ("node", "--no-warnings", *_relaxed(), str(_WASI)), "nodejs"
+        ("node", "--no-warnings", *relaxed_flags(), str(_WASI)), "nodejs"
     ),
 }
 """By the name of a target, whose programs need nothing else."""
