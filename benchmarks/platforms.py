@@ -21,15 +21,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 import infuse
-from benchmarks import machine
+from benchmarks import machine, platforms_page
 from benchmarks.inputs import default_zoo, make_inputs, parse_dims
 from infuse.ir.graph import Graph
 from infuse.targets import Target
@@ -159,7 +160,7 @@ def _apart(name: str, target: str) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", default=platforms_page.RESULTS)
     parser.add_argument("--targets", default="*", metavar="GLOB")
     parser.add_argument("--parts", default="*", metavar="GLOB")
     parser.add_argument("--networks", default="*", metavar="GLOB")
@@ -168,22 +169,35 @@ def main(arguments: list[str] | None = None) -> int:
     if given.cell:
         print(json.dumps(cell(*given.cell)))
         return 0
-    stored = json.loads(given.json.read_text("utf-8")) if given.json.is_file() else {}
-    rows = stored.get("rows", {})
     names = [n for n in NETWORKS if fnmatch(n, given.networks)]
     names += [n for n in GROUPS if fnmatch(n, given.parts)]
     targets = [t for t in TARGETS if fnmatch(t, given.targets)]
-    for name in names:
-        for target in targets:
-            if why := obstacle_to(target):
-                print(f"{target}: not tested, {why}", flush=True)
-                continue
-            row = rows.setdefault(target, {})
-            if "error" in row.get(name, {"error": ""}):
-                row[name] = _apart(name, target)
-                print(f"{target} {name}: {row[name]}", flush=True)
-                machine.save(given.json, {"rows": rows})
+    rows = tried(given.json, names, targets)
+    if given.json == platforms_page.RESULTS:
+        platforms_page.write(json.loads(given.json.read_text("utf-8")))
     return int(any("error" in answer for row in rows.values() for answer in row.values()))
+
+
+def tried(path: Path, names: Sequence[str], targets: Sequence[str]) -> dict[str, Any]:
+    """The rows of a file, after what it lacks of these was tried and written there."""
+    stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    rows, not_run = stored.get("rows", {}), {}
+    for name, target in product(names, targets):
+        if why := obstacle_to(target):
+            not_run[target] = why
+        elif "error" in rows.setdefault(target, {}).get(name, {"error": ""}):
+            rows[target][name] = _apart(name, target)
+            print(f"{target} {name}: {rows[target][name]}", flush=True)
+            save(path, rows, not_run)
+    save(path, rows, not_run)
+    return dict(rows)
+
+
+def save(path: Path, rows: Mapping[str, Any], not_run: Mapping[str, str]) -> None:
+    """Write results in the order of the targets."""
+    ordered = {target: rows[target] for target in TARGETS if rows.get(target)}
+    content = {"networks": NETWORKS, "parts": list(GROUPS), "not_run": not_run, "rows": ordered}
+    machine.save(path, {"runs_by": {t: runs_by(t) for t in ordered}, **content})
 
 
 if __name__ == "__main__":
