@@ -27,16 +27,10 @@ from infuse.options import CompileOptions
 from infuse.runtime.folder import WEIGHTS
 from tests.browser.chromium import chromium
 from tests.native.builder import Builder
+from tests.native.platforms import as_array, as_tensor, relaxed_flags
 from tests.native.test_foreign import network
 
 RUNNER = Path(__file__).with_name("run_module.mjs")
-ARRAYS = {
-    "float32": "Float32Array",
-    "int64": "BigInt64Array",
-    "uint8": "Uint8Array",
-    "bool": "Uint8Array",
-    "float64": "Float64Array",
-}
 pytestmark = [
     pytest.mark.row("R5"),
     pytest.mark.skipif(ziglang() is None, reason="not tested on wasm32: pip install ziglang"),
@@ -49,21 +43,12 @@ def packed(graph: Graph, folder: Path, target: str = "wasm32", **options: Any) -
     return folder
 
 
-def tensor(array: np.ndarray[Any, Any], shaped: bool = True) -> dict[str, Any]:
-    numbers = array.astype(np.uint8) if array.dtype == np.bool_ else array
-    data = [str(number).replace("inf", "Infinity") for number in numbers.ravel().tolist()]
-    shape = {"shape": list(array.shape)} if shaped else {}
-    return {"type": ARRAYS[array.dtype.name], "data": data, **shape}
-
-
-def answers(
-    folder: Path, *calls: dict[str, Any], stub: str = "", **load: Any
-) -> dict[str, Any]:
+def answers(folder: Path, *calls: dict[str, Any], stub: str = "", **load: Any) -> dict[str, Any]:
     """What calls of the model give; `stub`: a text of JavaScript that runs before."""
     request = folder.parent / "request.json"
     every = [{"symbols": {}, **call} for call in calls]
     request.write_text(json.dumps({"calls": every, "load": load}))
-    command = ["node", str(RUNNER), str(folder / "model.mjs"), str(request)]
+    command = ["node", *relaxed_flags(), str(RUNNER), str(folder / "model.mjs"), str(request)]
     environment = {**os.environ, "STUB": stub}
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment, timeout=100
@@ -73,29 +58,24 @@ def answers(
     return result
 
 
-def array(output: dict[str, Any]) -> np.ndarray[Any, Any]:
-    kind = np.dtype(output["dtype"])
-    numbers = [int(n) if kind.kind in "iub" else float(n) for n in output["data"]]
-    return np.array(numbers, kind).reshape(output["shape"])
-
-
 @pytest.mark.parametrize(
-    ("target", "threads"), [("wasm32", 1), ("wasm32-threads", 1), ("wasm32-threads", 3)]
+    ("target", "threads"),
+    [("wasm32", 1), ("wasm32+relaxed_simd", 1), ("wasm32-threads", 1), ("wasm32-threads", 3)],
 )
 def test_a_module_computes_what_the_model_does(target: str, threads: int, tmp_path: Path) -> None:
     """Sizes that only a run finds out among them; the shape of an array follows from its length."""
     graph, rng = network(), np.random.default_rng(0)
     folder = packed(graph, tmp_path / "made", target)
     arrays = [rng.standard_normal((n, 5, 20, 20)).astype(np.float32) for n in (1, 3, 0)]
-    calls = [{"inputs": {"x": tensor(x, shaped=len(x) != 3)}} for x in arrays]
+    calls = [{"inputs": {"x": as_tensor(x, shaped=len(x) != 3)}} for x in arrays]
     made = answers(folder, *calls, threads=threads)
     assert made["threads"] == threads
     assert made["last"] == [(folder / WEIGHTS).stat().st_size] * 2
     for x, results in zip(arrays, made["answers"], strict=True):
         expected = evaluate(graph, {"x": x})["y0"]
-        np.testing.assert_allclose(array(results["y0"]), expected, rtol=2e-4, atol=1e-6)
-        places = np.array(np.nonzero(array(results["y0"]) > np.float32(0.04)))
-        np.testing.assert_array_equal(array(results["y1"]), places)
+        np.testing.assert_allclose(as_array(results["y0"]), expected, rtol=2e-4, atol=1e-6)
+        places = np.array(np.nonzero(as_array(results["y0"]) > np.float32(0.04)))
+        np.testing.assert_array_equal(as_array(results["y1"]), places)
 
 
 def test_sizes_by_formulas_types_and_special_numbers(tmp_path: Path) -> None:
@@ -109,41 +89,41 @@ def test_sizes_by_formulas_types_and_special_numbers(tmp_path: Path) -> None:
     y_numbers = np.array([np.inf, -0.0, np.nan])
     made = answers(
         folder,
-        {"inputs": {"x": tensor(x_numbers, False), "y": tensor(y_numbers, False)}},
-        {"inputs": {"x": tensor(x_numbers), "y": tensor(y_numbers[:2])}},
+        {"inputs": {"x": as_tensor(x_numbers, False), "y": as_tensor(y_numbers, False)}},
+        {"inputs": {"x": as_tensor(x_numbers), "y": as_tensor(y_numbers[:2])}},
     )["answers"]
-    np.testing.assert_array_equal(array(made[0]["y0"]), -x_numbers)
-    np.testing.assert_array_equal(array(made[0]["y1"]), -y_numbers)
-    np.testing.assert_array_equal(np.signbit(array(made[0]["y1"])[:2]), [True, False])
-    np.testing.assert_array_equal(array(made[0]["y2"]).astype(bool), x_numbers > 0)
+    np.testing.assert_array_equal(as_array(made[0]["y0"]), -x_numbers)
+    np.testing.assert_array_equal(as_array(made[0]["y1"]), -y_numbers)
+    np.testing.assert_array_equal(np.signbit(as_array(made[0]["y1"])[:2]), [True, False])
+    np.testing.assert_array_equal(as_array(made[0]["y2"]).astype(bool), x_numbers > 0)
     assert made[1]["error"] == "RangeError: the input y has the shape [2], not [3]"
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({}, "TypeError: the input x is missing"),
     "type": (
-        {"x": tensor(np.zeros(2000))},
+        {"x": as_tensor(np.zeros(2000))},
         "TypeError: the input x is float32: give a Float32Array",
     ),
     "length": (
-        {"x": tensor(np.zeros(2001, np.float32), False)},
+        {"x": as_tensor(np.zeros(2001, np.float32), False)},
         "RangeError: the size n would be 1.0005",
     ),
     "axes": (
-        {"x": tensor(np.zeros((5, 400), np.float32))},
+        {"x": as_tensor(np.zeros((5, 400), np.float32))},
         "RangeError: the input x has 4 axes, not 2",
     ),
-    "name": ({"z": tensor(np.zeros(1, np.float32))}, "TypeError: there is no input z"),
+    "name": ({"z": as_tensor(np.zeros(1, np.float32))}, "TypeError: there is no input z"),
     "shape": (
-        {"x": tensor(np.zeros((1, 5, 20, 10), np.float32))},
+        {"x": as_tensor(np.zeros((1, 5, 20, 10), np.float32))},
         "RangeError: the input x has the shape [1, 5, 20, 10], not [1, 5, 20, 20]",
     ),
     "elements": (
-        {"x": {**tensor(np.zeros(2000, np.float32)), "shape": [2, 5, 20, 20]}},
+        {"x": {**as_tensor(np.zeros(2000, np.float32)), "shape": [2, 5, 20, 20]}},
         "RangeError: the input x has 2000 elements, and its shape [2, 5, 20, 20] 4000",
     ),
     "huge": (
-        {"x": {**tensor(np.zeros(1, np.float32)), "shape": [2**40, 5, 20, 20]}},
+        {"x": {**as_tensor(np.zeros(1, np.float32)), "shape": [2**40, 5, 20, 20]}},
         "RangeError: the input x has 1 elements",
     ),
 }
@@ -151,7 +131,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
     folder = packed(network(), tmp_path / "made")
-    fine = {"inputs": {"x": tensor(np.ones((1, 5, 20, 20), np.float32))}}
+    fine = {"inputs": {"x": as_tensor(np.ones((1, 5, 20, 20), np.float32))}}
     made = answers(folder, *({"inputs": inputs} for inputs, _ in WRONG.values()), fine)["answers"]
     for (_, expected), answer in zip(WRONG.values(), made[:-1], strict=True):
         assert answer["error"].startswith(expected)
@@ -169,7 +149,7 @@ def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
 NONE = "{ const real = WebAssembly.validate; WebAssembly.validate = (b) => %s && real(b); }"
 MISSING = {
     "SIMD": ("wasm32", NONE % "false", "there is no SIMD of WebAssembly here"),
-    "relaxed": ("wasm32+relaxed_simd", NONE % "b.length < 33", "there is no relaxed SIMD"),
+    "relaxed": ("wasm32+relaxed_simd", NONE % "b.length < 32", "there is no relaxed SIMD"),
     "memory": ("wasm32-threads", "delete globalThis.SharedArrayBuffer", "Cross-Origin-Opener"),
     "isolation": ("wasm32-threads", "globalThis.crossOriginIsolated = false", "--target wasm32,"),
 }

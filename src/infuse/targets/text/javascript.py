@@ -14,7 +14,7 @@ from infuse.options import PREFIX
 from infuse.targets.text.interface import parsed_size, plain
 
 _HERE: Final = Path(__file__).parent
-_ARRAYS: Final = {
+ARRAYS: Final = {
     "bool": "Uint8Array",
     "int8": "Int8Array",
     "uint8": "Uint8Array",
@@ -37,7 +37,7 @@ _WITH_THREADS: Final = ("threads.mjs", "worker.mjs", "serve.mjs")
 def javascript_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     """The files of the package by name; none where a type of an element has no array there."""
     specs = [*metadata.get("inputs", ()), *metadata.get("outputs", ())]
-    if any(spec["dtype"] not in _ARRAYS for spec in specs):
+    if any(spec["dtype"] not in ARRAYS for spec in specs):
         return {}
     copied = ("example.mjs", *_WITH_THREADS) if _has_threads(metadata) else ("example.mjs",)
     return {
@@ -93,11 +93,11 @@ def _shape(shape: Sequence[Any], symbols: Sequence[str]) -> str:
 def _types(metadata: Mapping[str, Any]) -> str:
     inputs = "".join(
         f"  {_json(e['name'])}{'?' if e.get('optional') else ''}: "
-        f"{_ARRAYS[e['dtype']]} | Input<{_ARRAYS[e['dtype']]}>;\n"
+        f"{ARRAYS[e['dtype']]} | Input<{ARRAYS[e['dtype']]}>;\n"
         for e in metadata.get("inputs", ())
     )
     outputs = "".join(
-        f"  {_json(e['name'])}: Output<{_ARRAYS[e['dtype']]}>;\n"
+        f"  {_json(e['name'])}: Output<{ARRAYS[e['dtype']]}>;\n"
         for e in metadata.get("outputs", ())
     )
     symbols = "".join(f"  {_json(name)}?: number;\n" for name in metadata.get("symbols", ()))
