@@ -80,7 +80,8 @@ class Compilation:
     def target(self) -> Target:
         """What code is made for. OptionError where there is no such target."""
         name = self.options.target if self.prebuilt is None else self.prebuilt.facts.target
-        return Target.resolve(name)
+        target = Target.resolve(name)
+        return target.smaller() if self.options.size else target
 
     @cached_property
     def prebuilt(self) -> Prebuilt | None:
@@ -200,7 +201,7 @@ class Compilation:
         precisions, target = self.precisions, self.target
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
-        weights = self.options.weights
+        weights = "small" if self.options.size else self.options.weights
         closed = self.closed or self.options.compile == "never"
         chooser = Chooser(target.machine, self.threads, compact=weights == "small", closed=closed)
         if self.options.tune:

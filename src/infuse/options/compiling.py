@@ -101,6 +101,10 @@ class CompileOptions(Checked):
     embed: bool = option(
         False, "Link the weights into the library: C programs need no weights.bin beside it."
     )
+    size: bool = option(
+        False,
+        "Small code before fast code: smaller tiles, compiled for size, and weights as with small.",
+    )
     compile: str = option(
         "wait",
         "wait: native code is compiled first; never: prebuilt kernels run the model, at once and "
@@ -128,7 +132,7 @@ class CompileOptions(Checked):
     def _require_prebuilt(self) -> None:
         """OptionError where something is asked for that only compiled code has."""
         hint = 'let the model be compiled (compile="wait"), or leave it out'
-        for name in ("tune", "prefix", "embed", "debug"):
+        for name in ("tune", "prefix", "embed", "size", "debug"):
             if getattr(self, name) != getattr(CompileOptions, name):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":

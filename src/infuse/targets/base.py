@@ -44,6 +44,8 @@ class Target:
     cpu: str = ""
     triple: str = ""
     libc: str = ""
+    is_small: bool = False
+    """Whether code is to be small before it is fast."""
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
@@ -111,7 +113,12 @@ class Target:
         """What kernels are made for."""
         if self.name == PLAIN:
             return PlainMachine.on(self.architecture)
-        return Machine.of(self.architecture, self.features, self.caches)
+        machine = Machine.of(self.architecture, self.features, self.caches)
+        return machine.smaller() if self.is_small else machine
+
+    def smaller(self) -> Target:
+        """The same target for code that is small before it is fast."""
+        return replace(self, is_small=True, fingerprint=f"{self.fingerprint} small")
 
     @property
     def is_foreign(self) -> bool:
