@@ -26,6 +26,11 @@ def pack(folder: Path, metadata: Mapping[str, Any], target: Target) -> None:
     (folder / "CMakeLists.txt").write_text(_LISTS.replace("@NAME@", name), "utf-8")
     (folder / f"{name}.pc").write_text(_pkg_config(name, prefix, metadata, target), "utf-8")
     (folder / _LICENSE).write_text(_license(), "utf-8")
+    write_sums(folder)
+
+
+def write_sums(folder: Path) -> None:
+    """Write the checksums of a folder's other files."""
     files = sorted(f for f in folder.iterdir() if f.is_file() and f.name not in (SUMS, METADATA))
     lines = [f"{digest(file)}  {file.name}\n" for file in files]
     (folder / SUMS).write_text("".join(lines), "utf-8")
