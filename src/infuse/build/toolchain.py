@@ -143,9 +143,9 @@ class Toolchain:
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        zig, system = ziglang(), target.triple.format(libc="gnu")
-        if target.march is not None and not target.libc:
-            path = shutil.which(f"{system}-g++")
+        zig, system = ziglang(), target.gcc
+        if target.is_bare or (target.march is not None and not target.libc):
+            path = shutil.which(f"{system}-{'gcc' if target.is_bare else 'g++'}")
             if path is not None:
                 return cls.from_command((path,))
         if zig is not None:
@@ -201,13 +201,17 @@ class Toolchain:
         flags = (*target.system.linking, *self._link_flags(), *named)
         return before, (*flags, "-o", str(output))
 
+    def processor(self, target: Target) -> list[str]:
+        """What names the processor and system of a target."""
+        return self._target_flags(target)
+
     def archiving(self, target: Target, output: Path) -> Command:
         """What makes the static library `output` of objects, but for their names; ToolchainError
         where there is nothing that does.
         """
         if self.kind == "zig":
             return (self.command[0], "ar", "rcsD", str(output))
-        names = [f"{target.triple.format(libc='gnu')}-ar", *([] if target.is_foreign else ["ar"])]
+        names = [f"{target.gcc}-ar", *([] if target.is_foreign else ["ar"])]
         path = next(filter(None, map(shutil.which, names)), None)
         if path is None:
             raise ToolchainError(f"there is no {names[0]} for a static library", hint=_INSTALL)
@@ -269,6 +273,8 @@ class Toolchain:
 
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
+        if self.kind == "zig" and target.is_bare:
+            return self._zig_flags(target)
         if self.kind == "zig":
             return [*self._zig_flags(target), "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
@@ -304,10 +310,11 @@ class Toolchain:
 
 def _debian(target: Target) -> str:
     """How Debian's compiler for a target is installed, where it is of use."""
+    if target.is_bare:
+        return f", or your system's (apt install gcc-{target.gcc})"
     if target.march is None or target.libc:
         return ""
-    system = target.triple.format(libc="gnu")
-    return f", or your system's (apt install g++-{system})"
+    return f", or your system's (apt install g++-{target.gcc})"
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -1,51 +1,18 @@
-// Kernels in plain C, an element at a time, for the target "c": a source begins with this text.
+// Kernels in plain C, an element at a time, for the target "c": a source begins with this text,
+// after that of plain_context.h or bare_context.h.
 // Functions whose names end in an element type exist for all that `INFUSE_PLAIN` lists.
 #pragma once
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "failure.h"
-#include "memory.h"
+#include "isize.h"
 
 #if defined(__OPTIMIZE__)
 #define PLAIN static __attribute__((unused))
 #else  // compilers leave out what nobody calls only where it is inline
 #define PLAIN static inline __attribute__((unused))
 #endif
-
-// ---- the context of a run ----------------------------------------------------------------------
-
-typedef struct Context {
-  char* scratch;
-  isize reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
-} Context;
-
-PLAIN Context* context_open(int threads) {
-  Context* c = (Context*)calloc(1, sizeof(Context));
-  (void)threads;
-  if (c) c->index_limit = -1;
-  return c;
-}
-
-PLAIN void context_close(Context* c) {
-  if (c) memory_close(c->scratch);
-  free(c);
-}
-
-PLAIN bool context_reserve(Context* c, isize bytes) {
-  if (bytes > c->reserved) {
-    memory_close(c->scratch);
-    c->reserved = 0;
-    c->scratch = memory_open(bytes);
-    if (!c->scratch) return false;
-    c->reserved = bytes;
-  }
-  return true;
-}
 
 // ---- element types -----------------------------------------------------------------------------
 
@@ -94,12 +61,19 @@ PLAIN uint64_t whole_unsigned(double x) {
 
 // ---- formulas ----------------------------------------------------------------------------------
 
-PLAIN double rsqrt(double x) { return 1 / sqrt(x); }
-PLAIN double sigmoid(double x) {
+PLAIN double rsqrt_double(double x) { return 1 / sqrt(x); }
+PLAIN double sigmoid_double(double x) {
   const double e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-PLAIN double softplus(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
+PLAIN double softplus_double(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
+#define rsqrt_float(x) rsqrt_double(x)
+#define softplus_float(x) softplus_double(x)
+#ifndef sigmoid_float
+#define sigmoid_float(x) sigmoid_double(x)
+#endif
+#define mod_real_double(a, b) mod_real(a, b)
+#define mod_real_float(a, b) mod_real(a, b)
 PLAIN double mod_real(double a, double b) {
   const double r = fmod(a, b);
   if (r == 0) return copysign(r, b);

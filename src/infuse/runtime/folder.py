@@ -216,7 +216,8 @@ def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
     described = (output / METADATA).is_file()
-    code = any((output / name).is_file() for name in (PROGRAM, *LIBRARIES))
+    names = (PROGRAM, *LIBRARIES, "model.c")
+    code = any((output / name).is_file() for name in names)
     compiled = (described and code) or (output / STAGES).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"

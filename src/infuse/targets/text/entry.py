@@ -85,7 +85,8 @@ def interface_text(
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
     weights, declared = "(const char*)weights", ""
     if info.get("embedded"):
-        weights, declared = f"weights ? {weights} : infuse_embedded_weights", _EMBEDDED
+        weights = f"weights ? {weights} : infuse_embedded_weights"
+        declared = "" if info.get("single") else _EMBEDDED
     opening = declared + _OPEN.replace("@WEIGHTS@", weights)
     return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
@@ -121,7 +122,7 @@ def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: A
     return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
   Model* m = (Model*)context;
   const Sizes* d = &m->d;
-  (void)m, (void)d, (void)dims;
+  (void)m, (void)d, (void)number, (void)dims;
 {_late_outputs(frames[0])}
   return NULL;
 }}

@@ -69,6 +69,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(metadata),
+        "NUMBERS": _bytes_text(metadata),
         "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
         **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
@@ -76,6 +77,17 @@ def header(metadata: Mapping[str, Any]) -> str:
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
+
+
+def _bytes_text(metadata: Mapping[str, Any]) -> str:
+    """Sizes of memory as definitions, of a model whose weights are a part of its source."""
+    if not metadata.get("single"):
+        return ""
+    prefix, arena = metadata.get("prefix", PREFIX).upper(), metadata.get("context_bytes")
+    lines = [f"\n#define {prefix}_WEIGHTS_BYTES {metadata['weights_bytes']}"]
+    if arena is not None:
+        lines.append(f"#define {prefix}_ARENA_BYTES {arena}")
+    return "\n".join(lines) + "\n"
 
 
 def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,12 +20,14 @@
 #define @GUARD@
 
 #include <stdint.h>
-
+@NUMBERS@
 #ifndef INFUSE_API
 #if defined(_WIN32)
 #define INFUSE_API __declspec(dllexport)
-#else
+#elif defined(__GNUC__)
 #define INFUSE_API __attribute__((visibility("default")))
+#else
+#define INFUSE_API
 #endif
 
 enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };

@@ -1,0 +1,15 @@
+// The context of a run without a system, and what of the C library compilers call by themselves.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isize.h"
+
+void* memcpy(void* to, const void* from, size_t bytes);
+void* memmove(void* to, const void* from, size_t bytes);
+void* memset(void* to, int value, size_t bytes);
+
+typedef struct Context {
+  isize bad_index, index_limit;  // the last index outside, and of how many; -1: none
+} Context;
