@@ -71,17 +71,27 @@ def call(
     dims = (ctypes.c_int64 * (room + 1))()
     try:
         assert library.infuse_shapes(symbols, dims) == 0
-        shapes, at = [], 0
-        for spec in model.outputs:
-            shapes.append(tuple(dims[at : at + len(spec.shape)]))
-            at += len(spec.shape)
-        results = [np.zeros(s, spec.dtype) for s, spec in zip(shapes, model.outputs)]
+        ends = np.cumsum([0, *(len(spec.shape) for spec in model.outputs)]).tolist()
+        shapes = [tuple(dims[i:j]) for i, j in itertools.pairwise(ends)]
+        results = [np.zeros(np.maximum(s, 0), o.dtype) for s, o in zip(shapes, model.outputs)]
         status = library.infuse_run(context, symbols, _pointers(arrays), _pointers(results))
         if status:
             raise Failure(f"{status}: {library.infuse_error(context).decode()}")
+        for number, shape in enumerate(shapes):
+            if -1 in shape:
+                results[number] = _output(library, context, number, model.outputs[number])
     finally:
         library.infuse_close(context)
     return {spec.name: result for spec, result in zip(model.outputs, results)}
+
+
+def _output(library: Any, context: Any, number: int, spec: Any) -> np.ndarray[Any, Any]:
+    """A copy of an output whose sizes the run found."""
+    dims = (ctypes.c_int64 * (len(spec.shape) + 1))()
+    place = library.infuse_output(context, number, dims)
+    shape = tuple(dims[: len(spec.shape)])
+    bytes_ = int(np.prod(shape)) * spec.dtype.itemsize
+    return np.frombuffer(ctypes.string_at(place, bytes_), spec.dtype).reshape(shape)
 
 
 def _pointers(arrays: list[np.ndarray[Any, Any]]) -> Any:

@@ -160,5 +160,5 @@ def test_what_one_file_cannot_be_is_refused(tmp_path: Path) -> None:
     model = infuse.compile(graph, CompileOptions(single=True), output=tmp_path / "b")
     with pytest.raises(OptionError, match="does not run here"):
         model.run({})
-    with pytest.raises(CompiledModelError, match="built for source"):
+    with pytest.raises(CompiledModelError, match="one file of C, which programs have"):
         infuse.load_compiled(tmp_path / "b")

@@ -11,5 +11,8 @@ void* memmove(void* to, const void* from, size_t bytes);
 void* memset(void* to, int value, size_t bytes);
 
 typedef struct Context {
+  volatile int cancelled;
   isize bad_index, index_limit;  // the last index outside, and of how many; -1: none
 } Context;
+
+static inline bool cancelled(const Context* c) { return c->cancelled != 0; }

@@ -1,4 +1,4 @@
-// Memory of the system as C99 has it, in place of memory.h.
+// Memory of the system as C99 has it, in place of system_memory.h.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,11 +8,10 @@
 
 #define CACHE_LINE ((isize)64)
 
-/** Aligned memory, with a pointer to what `malloc` gave in front of it; null when there is none. */
-static inline char* memory_open(isize bytes) {
-  const isize more = CACHE_LINE + (isize)sizeof(void*);
-  if (bytes < 0 || bytes > PTRDIFF_MAX - more) return NULL;
-  char* whole = (char*)malloc((size_t)(bytes + more));
+/** Aligned memory, behind a pointer to what `malloc` gave; null when there is none. */
+static inline char* system_open(size_t bytes) {
+  const size_t more = (size_t)CACHE_LINE + sizeof(void*);
+  char* whole = bytes < SIZE_MAX - more ? (char*)malloc(bytes + more) : NULL;
   if (!whole) return NULL;
   char* start = whole + sizeof(void*);
   start += (CACHE_LINE - (isize)((uintptr_t)start % (uintptr_t)CACHE_LINE)) % CACHE_LINE;
@@ -20,7 +19,7 @@ static inline char* memory_open(isize bytes) {
   return start;
 }
 
-static inline void memory_close(char* memory) {
+static inline void system_close(char* memory) {
   void* whole;
   if (!memory) return;
   memcpy(&whole, memory - sizeof(void*), sizeof whole);

@@ -16,7 +16,7 @@ from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import all_features, architecture, cpu_features, withheld_features
 from infuse.runtime.levels import CPU_VARIABLE
 
-ABI: Final = 2
+ABI: Final = 3
 LIBRARY: Final = "model.so"
 LIBRARIES: Final = (LIBRARY, "model.dll", "model.dylib", "model.wasm")
 """What the library of a model is called, by the system that it is for."""
@@ -127,6 +127,12 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
     found whole once is not read again while it stays the same file (`checked`), unless `full`
     (default: `$INFUSE_CHECK`) says so.
     """
+    if metadata.get("single"):
+        raise CompiledModelError(
+            "it is one file of C, which programs have in them and nothing runs here",
+            where=str(folder),
+            hint="compile the model without --single and --profile bare",
+        )
     files = metadata.get("files")
     if not isinstance(files, dict):
         raise CompiledModelError(

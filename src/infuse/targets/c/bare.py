@@ -71,6 +71,7 @@ def bare_text(program: Program, plan: Plan, info: Mapping[str, Any], names: Mapp
     fields = {
         "CONTEXT": str(CONTEXT_BYTES),
         "TOTAL": str(CONTEXT_BYTES + plan.total),
+        "WEIGHTS": str(program.weights.bytes),
         "LIVE": str(plan.lower_bound),
         "METADATA": json.dumps(json.dumps(told, separators=(",", ":"))),
         "SIZES": " ".join(f"dims[{i}] = {size};" for i, size in enumerate(sizes)),

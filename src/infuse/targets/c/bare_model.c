@@ -3,7 +3,6 @@ typedef struct Model {
   char* arena;
   const char* weights;
   const char* error;
-  volatile int cancelled;
   char text[120];
 } Model;
 
@@ -40,8 +39,21 @@ static Model* opened(void* memory, const void* weights) {
   return m;
 }
 
+INFUSE_API const char* infuse_status(int code) { return status_text(code); }
+
 INFUSE_API const char* infuse_metadata(void) {
   return @METADATA@;
+}
+
+INFUSE_API int infuse_create(const infuse_options* options, void** context) {
+  const uintptr_t places = (uintptr_t)options->arena | (uintptr_t)options->weights;
+  *context = NULL;
+  if (options->abi != INFUSE_ABI || !options->arena || places % 64) return INFUSE_BAD_OPTIONS;
+  if (options->weights_bytes && options->weights_bytes != @WEIGHTS@) return INFUSE_BAD_OPTIONS;
+  if (options->allocate || options->release || options->parallel) return INFUSE_BAD_OPTIONS;
+  if (options->arena_bytes < @TOTAL@) return INFUSE_OUT_OF_MEMORY;
+  *context = opened(options->arena, options->weights);
+  return INFUSE_OK;
 }
 
 INFUSE_API void* infuse_open(const void* weights, int threads) {
@@ -55,10 +67,19 @@ INFUSE_API void* infuse_open(const void* weights, int threads) {
   return own_model;
 }
 
+INFUSE_API void infuse_cancel(void* context, int cancel) {
+  ((Model*)context)->context.cancelled = cancel;
+}
+
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {
   (void)symbols, (void)dims;
   @SIZES@
   return INFUSE_OK;
+}
+
+INFUSE_API int64_t infuse_needed_bytes(const int64_t* symbols) {
+  (void)symbols;
+  return @TOTAL@;
 }
 
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
@@ -69,7 +90,9 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->error = "";
   m->context.index_limit = -1;
 @DEFAULTS@
-  return run_0(m, in, outputs) ? INFUSE_BAD_DATA : INFUSE_OK;
+  const int failed = run_0(m, in, outputs);
+  if (failed == CANCELLED) m->error = failure_text(failed);
+  return failure_status(failed);
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {

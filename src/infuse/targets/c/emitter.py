@@ -30,8 +30,11 @@ from infuse.targets.text.sizes import size_fields, sizes_struct
 
 _FIRST: Final = ("portable.h", "isize.h", "whole.h")
 _HOSTED: Final = (
+    "system_memory.h",
     "memory.h",
     "blocks.h",
+    "interface.h",
+    "options.h",
     "failure.h",
     "arena.h",
     "sizes.h",
@@ -39,7 +42,7 @@ _HOSTED: Final = (
     "plain.h",
 )
 _SINGLE: Final = ("plain_memory.h", *_HOSTED[1:])
-_BARE: Final = ("failure.h", "bare_context.h", "bare_math.h", "bare_names.h", "plain.h")
+_BARE: Final = ("interface.h", "failure.h", "sizes.h", "bare_context.h", "bare_math.h", "bare_names.h", "plain.h")
 """What a source begins with, in the order in which they need one another; kernels of both languages
 follow.
 """
