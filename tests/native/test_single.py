@@ -11,6 +11,7 @@ import pytest
 
 import infuse
 from infuse import dtypes
+from infuse.build.staged import generate
 from infuse.build.toolchain import ziglang
 from infuse.errors import CompiledModelError, OptionError, UnsupportedOperatorError
 from infuse.ir.graph import Graph
@@ -18,6 +19,7 @@ from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
+from infuse.targets.c.bare import require_static
 from tests.native.bare_tools import Failure, compiler, run_source, sources, undefined
 from tests.native.builder import Builder
 from tests.native.op_cases import GROUPS, Case, cases, check, members
@@ -114,12 +116,9 @@ def test_bare_code_says_what_failed(tmp_path: Path) -> None:
         run_source(model, {"x": x, "i": np.array([1, 5, 1])})
 
 
-def _fixed(case: Case) -> bool:
+def is_fixed(case: Case) -> bool:
     """Whether a row has code without a heap."""
     try:
-        from infuse.build.staged import generate
-        from infuse.targets.c.bare import require_static
-
         require_static(*generate(case.alone(), Target.resolve("c")))
     except (UnsupportedOperatorError, OptionError):
         return False
@@ -134,7 +133,7 @@ def test_operators_agree_without_a_system(group: str, tmp_path: Path) -> None:
         return run_source(sources(graph, tmp_path, profile="bare"), feeds)
 
     rows = [case for op in members(group) for case in cases(op, full=False)]
-    check([case for case in rows[1::4] if native(case) and _fixed(case)], run=run)
+    check([case for case in rows[1::4] if native(case) and is_fixed(case)], run=run)
 
 
 def test_what_has_no_fixed_size_is_refused(tmp_path: Path) -> None:

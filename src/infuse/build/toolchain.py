@@ -151,7 +151,7 @@ class Toolchain:
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
         raise ToolchainError(
-            f"no C++ compiler for {system} was found",
+            f"no C{'' if target.is_bare else '++'} compiler for {system} was found",
             hint=f"install one: pip install ziglang{_debian(target)}",
         )
 
@@ -274,7 +274,7 @@ class Toolchain:
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
         if self.kind == "zig" and target.is_bare:
-            return self._zig_flags(target)
+            return [*self._zig_flags(target), "-fno-sanitize=undefined"]
         if self.kind == "zig":
             return [*self._zig_flags(target), "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
@@ -311,7 +311,8 @@ class Toolchain:
 def _debian(target: Target) -> str:
     """How Debian's compiler for a target is installed, where it is of use."""
     if target.is_bare:
-        return f", or your system's (apt install gcc-{target.gcc})"
+        source = "; --profile bare without a target writes the source, for a compiler of your own"
+        return f", or your system's (apt install gcc-{target.gcc}){source}"
     if target.march is None or target.libc:
         return ""
     return f", or your system's (apt install g++-{target.gcc})"

@@ -184,9 +184,10 @@ PLAIN bool is_empty(int rank, const isize* shape) {
 
 /** An index that counts from the end where it is negative; false, and noted, where it is outside. */
 PLAIN bool find_index(Context* c, int64_t index, isize size, isize* at) {
-  *at = (isize)(index < 0 ? index + size : index);
-  if (*at >= 0 && *at < size) return true;
-  c->bad_index = (isize)index;
+  const int64_t place = index < 0 ? index + size : index;
+  *at = as_size(place);
+  if (place >= 0 && place < size) return true;
+  c->bad_index = as_size(index);
   c->index_limit = size;
   return false;
 }
@@ -315,7 +316,7 @@ PLAIN void compress(const void* x, const bool* condition, isize conditions, isiz
   PLAIN bool reverse_lines_##I(Context* c, isize bytes, isize batch, isize time, const void* x,    \
                                const I* lengths, void* y) {                                     \
     for (isize i = 0; i < batch * time; ++i) {                                                   \
-      const isize line = i / time * time, t = i % time, length = (isize)lengths[i / time];        \
+      const isize line = i / time * time, t = i % time, length = as_size(lengths[i / time]);        \
       if (length < 0 || length > time) {                                                        \
         c->bad_index = length;                                                                  \
         c->index_limit = time;                                                                  \
@@ -655,7 +656,7 @@ PLAIN isize range_count_real(double start, double limit, double delta) {
   const double exact = (limit - start) / delta;
   if (delta == 0) return -1;
   if (!(exact > 0)) return 0;
-  return exact > 1e15 ? -1 : (isize)ceil(exact);
+  return exact > (double)MOST_BYTES ? -1 : (isize)ceil(exact);
 }
 PLAIN isize range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) return -1;
@@ -664,7 +665,7 @@ PLAIN isize range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
                                   : (uint64_t)start - (uint64_t)limit;
   const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   const uint64_t count = span / step + (span % step != 0);
-  return count > 1000000000000000 ? -1 : (isize)count;
+  return count > (uint64_t)MOST_BYTES ? -1 : (isize)count;
 }
 #define range_count_int32_t range_count_int64_t
 #define range_count_int16_t range_count_int64_t
