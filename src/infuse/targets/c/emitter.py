@@ -11,7 +11,7 @@ from infuse.ir.graph import Graph
 from infuse.lowering.emitter import ClosedFunctions, Emitter, WrittenProgram
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Function, Program
-from infuse.lowering.statements import KernelCall
+from infuse.lowering.statements import KernelCall, RowWork
 from infuse.lowering.trials import Trial
 from infuse.options import PREFIX
 from infuse.runtime.folder import EMBEDDED
@@ -114,7 +114,8 @@ class CEmitter:
         return listing(program, plan, target, threads, self.functions(program), PLAIN)
 
     def kernels_in(self, function: Function) -> str:
-        calls = [s for s in function.statements if isinstance(s, KernelCall)]
+        made = [s.call if isinstance(s, RowWork) else s for s in function.statements]
+        calls = [s for s in made if isinstance(s, KernelCall)]
         return ", ".join(dict.fromkeys(PLAIN.instance(s.kernel, s.template) for s in calls))
 
     def alone(self, sources: Mapping[str, str]) -> list[str]:
