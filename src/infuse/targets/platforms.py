@@ -212,7 +212,9 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     "cortex-m0": _cortex("cortex-m0", "armv6-m", _IN_QEMU),
     "cortex-m4": _cortex("cortex-m4", "armv7e-m", _IN_QEMU, "-mfpu=fpv4-sp-d16"),
     "cortex-m7": _cortex("cortex-m7", "armv7e-m", _IN_QEMU, "-mfpu=fpv5-sp-d16"),
-    "cortex-m55": _cortex("cortex-m55", "armv8.1-m", _IN_QEMU, "-mfpu=auto"),
+    "cortex-m55": replace(
+        _cortex("cortex-m55", "armv8.1-m", _IN_QEMU, "-mfpu=auto"), cpu="cortex_m55+mve_fp"
+    ),
     "riscv32": Platform(
         BARE,
         "riscv32",

@@ -19,6 +19,7 @@ from infuse.lowering.operators.operands import operand
 from infuse.lowering.statements import KernelCall, RowWork, Work
 from infuse.lowering.tensors import Order, Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
+from infuse.ops.convolution import Convolving
 from infuse.ops.core.base import Array
 
 TOGETHER = 2
@@ -75,6 +76,19 @@ def finish_whole(
         low.storage.tensors[node.output] = whole
 
 
+def trail(low: Lowering, f: FunctionWriter, group: Group, source: Tensor, order: Order) -> None:
+    """State of a group of one result, whose kernel reads a dense `source` row by row, that the
+    result may be written over it, as its rows lie in `order`.
+    """
+    assert group.anchor is not None
+    others = {low.storage.tensor(v).buffer for v in group.operands() if v.const is None}
+    if len(group.results) != 1 or source.offset != 0 or source.buffer in others:
+        return
+    target = low.storage.tensors[group.results[0]]
+    if target.is_dense(order) and target.offset == 0:
+        f.trailing.append((target.buffer, source.buffer))
+
+
 def _add_work(
     low: Lowering,
     f: FunctionWriter,
@@ -110,7 +124,8 @@ def float_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     x, w, bias = operand(node), operand(node, 1), node.input(2)
     f.include("plain_rows.h")
     order, taps = channels_last(node.output.rank), tuple(range(2, w.rank))
-    source = f.read(low.storage.dense(x, channels_last(x.rank)))
+    image = low.storage.dense(x, channels_last(x.rank))
+    source = f.read(image)
     addend = None if bias is None else low.storage.tensor(bias)
     if addend is not None:
         for _ in taps:
@@ -128,6 +143,8 @@ def float_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     arguments = ["&window", sizes, source, weights, f.write(window)]
     kernel = "conv_rows", ("float",), arguments
     rows_of(low, f, group, order, kernel, bias=addend)
+    if _is_point(node):
+        trail(low, f, group, image, order)
 
 
 def _none(dtype: str) -> str:
@@ -144,7 +161,8 @@ def integer_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> 
         return False
     f.include("plain_rows.h")
     order, taps = channels_last(node.output.rank), tuple(range(2, w.rank))
-    source = f.read(low.storage.dense(x, channels_last(x.rank)))
+    image = low.storage.dense(x, channels_last(x.rank))
+    source = f.read(image)
     zero, name = _zero(low, f, node.input(2), x.dtype), x.dtype.c_name
     channels, template = f.number(x.shape[1]), (name, _kind(known))
     if is_depthwise(node):
@@ -159,7 +177,18 @@ def integer_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> 
     sizes = f.numbers(w.shape[0], node.op.attributes()["group"], depth)
     arguments = ["&window", channels, sizes, source, zero, weights, f.write(window)]
     rows_of(low, f, group, order, ("conv_rows", template, arguments))
+    if _is_point(node):
+        trail(low, f, group, image, order)
     return True
+
+
+def _is_point(node: Node) -> bool:
+    """Whether each pixel of the result is made of the same pixel of the image alone."""
+    x, w, op = operand(node), operand(node, 1), node.op
+    assert isinstance(op, Convolving)
+    alone = op.group == 1 and dims.product(w.shape[2:]) == 1
+    alone = alone and all(before == 0 for before, _ in op.padding(x.shape[2:], w.shape[2:]))
+    return alone and x.shape[2:] == node.output.shape[2:] and set(op.steps(w.rank - 2)) == {1}
 
 
 def _zero(low: Lowering, f: FunctionWriter, zero: Value | None, dtype: DType) -> object:
