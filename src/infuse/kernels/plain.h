@@ -556,25 +556,28 @@ PLAIN isize volume(int rank, const isize* shape) {
     }                                                                                           \
   }                                                                                             \
   /* The largest of each window, and its place in an image, along whose first axis neighbours   \
-   * lie where it is `turned`. */                                                               \
-  PLAIN void max_pool_##T(Window w, isize planes, bool turned, const T* x, T* y,                 \
+   * lie where it is `turned`. Of a pixel's elements `channels` lie side by side. */            \
+  PLAIN void max_pool_##T(Window w, isize planes, isize channels, bool turned, const T* x, T* y,\
                           int64_t* places) {                                                    \
-    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                \
+    const isize made = volume(w.rank, w.out);                                                   \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (isize i = 0; i < planes; ++i) {                                                         \
-      isize at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                        \
+      const T* from = x + i / channels * channels * image + i % channels;                       \
+      T* to = y + i / channels * channels * made + i % channels;                                \
+      isize at[3] = {0};                                                                        \
       do {                                                                                      \
-        isize tap[3] = {0}, offset, best = -1;                                                   \
+        isize tap[3] = {0}, offset, best = -1;                                                  \
         T##_sum most = start_##T(true);                                                         \
-        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                      \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                     \
           if (window_tap(&w, at, tap, &offset)) {                                               \
-            const T##_sum v = of_##T(x[i * image + offset]);                                    \
+            const T##_sum v = of_##T(from[offset * channels]);                                  \
             if (best < 0 || v > most || (v != v && most == most)) most = v, best = offset;      \
           }                                                                                     \
-        *y++ = to_##T(most);                                                                    \
+        *to = to_##T(most), to += channels;                                                     \
         if (places && turned && best >= 0) {                                                    \
-          isize place = 0, rest = best;                                                          \
-          isize below = image;                                                                   \
+          isize place = 0, rest = best;                                                         \
+          isize below = image;                                                                  \
           for (int a = w.rank - 1; a >= 0; --a, rest /= w.size[a + 1])                          \
             below /= w.size[a], place += rest % w.size[a] * below;                              \
           best = place;                                                                         \
@@ -584,25 +587,29 @@ PLAIN isize volume(int rank, const isize* shape) {
     }                                                                                           \
   }                                                                                             \
   /* The mean (p = 0) or the p-norm of each window. */                                          \
-  PLAIN void sum_pool_##T(Window w, isize planes, double p, bool counted, const T* x, T* y) {    \
-    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+  PLAIN void sum_pool_##T(Window w, isize planes, isize channels, double p, bool counted,       \
+                          const T* x, T* y) {                                                   \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                \
+    const isize made = volume(w.rank, w.out);                                                   \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (isize i = 0; i < planes; ++i) {                                                         \
-      isize at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                        \
+      const T* from = x + i / channels * channels * image + i % channels;                       \
+      T* to = y + i / channels * channels * made + i % channels;                                \
+      isize at[3] = {0};                                                                        \
       do {                                                                                      \
-        isize tap[3] = {0}, offset, count = 0;                                                   \
+        isize tap[3] = {0}, offset, count = 0;                                                  \
         double all = 0;                                                                         \
-        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                    \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                   \
           const bool inside = window_tap(&w, at, tap, &offset);                                 \
           bool present = true;                                                                  \
           for (int a = 0; a < w.rank; ++a)                                                      \
             present = present && at[a] * w.stride[a] + tap[a] * w.dilation[a] <                 \
                                      w.before[a] + w.size[a] + w.after[a];                      \
           count += inside || (counted && present);                                              \
-          const double v = inside ? (double)of_##T(x[i * image + offset]) : 0;                  \
+          const double v = inside ? (double)of_##T(from[offset * channels]) : 0;                \
           all += p > 0 ? pow(fabs(v), p) : v;                                                   \
         }                                                                                       \
-        *y++ = to_##T((T##_sum)(p > 0 ? pow(all, 1 / p) : all / (double)count));                \
+        *to = to_##T((T##_sum)(p > 0 ? pow(all, 1 / p) : all / (double)count)), to += channels; \
       } while (next_index(w.rank, w.out, at));                                                  \
     }                                                                                           \
   }

@@ -12,6 +12,7 @@ from infuse.lowering.expressions import Nothing, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand, row_major
+from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
 from infuse.targets.c.lower.rows import (
@@ -93,11 +94,15 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
 @lowers("MaxPool", "AveragePool", "LpPool")
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
-    source, target = row_major(low, x), low.storage.allocate(node.output)
+    order, last = natural(x.rank), channels_last(x.rank)
+    together: Dim = 1
+    if not any(v.uses for v in node.outputs[1:]) and low.storage.tensor(x).is_dense(last):
+        order, together = last, x.shape[1]
+    source, target = low.storage.dense(x, order), low.storage.allocate(node.output, order)
     f = low.function("pool", node)
     _window(low, node, f, attributes["kernel_shape"])
     planes = f.number(dims.product(x.shape[:2]))
-    arguments: list[object] = ["window", planes]
+    arguments: list[object] = ["window", planes, f.number(together)]
     read, write = f.read(source), f.write(target)
     if node.kind == "MaxPool":
         places = [low.storage.allocate(v) for v in node.outputs[1:] if v.uses]
