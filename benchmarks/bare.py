@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 import infuse
 from infuse.build.compile import compile_graph
 from infuse.options import CompileOptions
+from infuse.targets import Target
 
 TARGETS = ("cortex-m4", "cortex-m7", "cortex-m55", "cortex-m0", "riscv32")
 BLOCKS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
@@ -118,17 +119,27 @@ def on_bytes(model: onnx.ModelProto, shape: list[int]) -> onnx.ModelProto:
 
 
 def sizes(model: onnx.ModelProto, target: str, folder: Path) -> dict[str, int]:
-    """Bytes of code, of weights and of the arena of a model for a target."""
+    """Bytes of code, of weights and of the arena of a model for a target: those of a program that
+    opens and runs it, with the compiler's own functions and memcpy.
+    """
     output = folder / "model"
     graph = infuse.optimize(infuse.load(model))
     with compile_graph(graph, CompileOptions(target), output=output) as made:
         weights, arena = made.weights_bytes, made.arena_bytes
-    tool = "arm-none-eabi-size" if target.startswith("cortex") else "riscv64-unknown-elf-size"
-    if not shutil.which(tool):
-        raise SystemExit(f"{tool} is missing: apt install binutils-{tool.removesuffix('-size')}")
-    told = subprocess.run([tool, output / "libmodel.a"], capture_output=True, text=True, check=True)
-    text, data, bss = map(int, told.stdout.splitlines()[1].split()[:3])
-    return {"code": text + data - weights, "weights": weights, "arena": arena, "bss": bss}
+    aim = Target.resolve(target)
+    if not shutil.which(f"{aim.gcc}-gcc"):
+        raise SystemExit(f"{aim.gcc}-gcc is missing: apt install gcc-{aim.gcc}")
+    libc = "picolibc" if aim.gcc.startswith("riscv") else "nosys"
+    flags = [*aim.flags, f"--specs={libc}.specs", "-nostartfiles", "-Os", f"-I{output}"]
+    linking = ["-Wl,--gc-sections", "-Wl,-e,main", "-Wl,--no-warnings"]
+    program, sources = output / "program.elf", [output / "example.c", output / "libmodel.a"]
+    command = [f"{aim.gcc}-gcc", *flags, *map(str, sources), *linking, "-o", str(program)]
+    subprocess.run(command, check=True, capture_output=True)
+    told = subprocess.run(
+        [f"{aim.gcc}-size", program], capture_output=True, text=True, check=True
+    )
+    text, data, _ = map(int, told.stdout.splitlines()[1].split()[:3])
+    return {"code": text + data - weights, "weights": weights, "arena": arena}
 
 
 def main(targets: list[str]) -> None:

@@ -63,6 +63,60 @@ def test_strict_compilers_take_it(profile: str, bits: int, tmp_path: Path) -> No
             assert not done.returncode, done.stderr[:3000]
 
 
+def test_several_contexts_lie_where_the_host_says(tmp_path: Path) -> None:
+    """Without a heap: the example runs, and contexts are opened in memory of the host."""
+    model = sources(fixed(), tmp_path, profile="bare", prefix="net")
+    folder = model.folder
+    (folder / "host.c").write_text(HOST)
+    for name, flags in (("example", ["-nostdlib", "-c"]), ("host", [])):
+        words = [compiler(), *STRICT, "-fno-pic", *flags, f"{name}.c"]
+        words += ["-o", f"{name}.o"] if flags else ["model.c", "-no-pie", "-o", name]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr[:2000]
+    done = subprocess.run(["./host"], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0", "0", "0", "1", "4", "4", "4", "1", "3", "cancelled"]
+
+
+HOST = """
+#include <stdio.h>
+#include <string.h>
+#include "model.h"
+static union { char bytes[2 * NET_ARENA_BYTES + 128]; double aligned; } memory;
+int main(void) {
+  static float x[243], y[150];
+  const void* inputs[] = {x};
+  void* outputs[] = {y};
+  void *first = NULL, *second = NULL, *own = net_open(NULL, 1), *more = net_open(NULL, 1);
+  char* start = memory.bytes + (64 - (size_t)memory.bytes % 64);
+  infuse_options options;
+  memset(&options, 0, sizeof options);
+  options.abi = INFUSE_ABI;
+  options.arena = start;
+  options.arena_bytes = NET_ARENA_BYTES;
+  printf("%d ", net_create(&options, &first));
+  options.arena = start + (NET_ARENA_BYTES + 63) / 64 * 64;
+  printf("%d ", net_create(&options, &second));
+  printf("%d ", net_run(second, NULL, inputs, outputs));
+  printf("%d ", !own || more || net_run(first, NULL, inputs, outputs));
+  options.arena_bytes = NET_ARENA_BYTES - 1;
+  printf("%d ", net_create(&options, &first));
+  options.arena = start + 8;
+  printf("%d ", net_create(&options, &first));
+  options.arena = NULL;
+  printf("%d ", net_create(&options, &first));
+  options.arena = start, options.abi = 1;
+  printf("%d ", net_create(&options, &first));
+  net_close(own);
+  own = net_open(NULL, 1);
+  net_cancel(own, 1);
+  printf("%d ", own != NULL);
+  printf("%d ", net_run(own, NULL, inputs, outputs));
+  printf("%s", strstr(net_error(own), "cancelled"));
+  return 0;
+}
+"""
+
+
 def test_its_example_runs_alone(tmp_path: Path) -> None:
     model = sources(network(), tmp_path)
     assert not (model.folder / "weights.bin").exists()

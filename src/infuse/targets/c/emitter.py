@@ -18,10 +18,11 @@ from infuse.runtime.folder import EMBEDDED
 from infuse.targets import KERNELS, Target
 from infuse.targets.c.arrays import arrays_text
 from infuse.targets.c.bare import CONTEXT_BYTES, bare_text, require_static
+from infuse.targets.c.example import bare_example
 from infuse.targets.c.language import PLAIN
 from infuse.targets.text.entry import interface_text, read_text
 from infuse.targets.text.frames import ProgramText, model_text
-from infuse.targets.text.interface import interface_files, prefixed
+from infuse.targets.text.interface import EXAMPLE, interface_files, prefixed
 from infuse.targets.text.language import clean_name
 from infuse.targets.text.listing import listing
 from infuse.targets.text.names import comment
@@ -133,6 +134,8 @@ class CEmitter:
         files = interface_files(metadata)
         if metadata.get("single"):
             del files[EMBEDDED]
+        if metadata.get("bare"):
+            files[EXAMPLE] = prefixed(bare_example(metadata), metadata.get("prefix", PREFIX))
         return files
 
     def closed(self) -> ClosedFunctions:

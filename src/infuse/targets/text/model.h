@@ -1,9 +1,9 @@
 /*
- * The C interface of a model compiled by Infuse. The library needs nothing but the C library and threads.
+ * The C interface of a model compiled by Infuse. @NEEDS@
  *
  * example.c beside this file is a whole program that runs the model. In short:
  *
- *     void* context = infuse_open(weights, 4);        // the content of weights.bin, 64-byte aligned; 4 threads
+ *     void* context = @OPENED@
  *     int64_t symbols[] = {@VALUES@};@PAD@// @SYMBOLS@
  *     const void* inputs[] = {@INPUTS@};
  *     void* outputs[] = {@OUTPUTS@};
