@@ -87,7 +87,7 @@ class Compilation:
                 f"code for the target {name!r} is C++, and one file of C is asked for",
                 hint="leave the target out, or name a microcontroller (infuse targets)",
             )
-        return target
+        return target.smaller() if self.options.size else target
 
     @property
     def is_bare(self) -> bool:
@@ -212,7 +212,7 @@ class Compilation:
         precisions, target = self.precisions, self.target
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
-        weights = self.options.weights
+        weights = "small" if self.options.size else self.options.weights
         closed = self.closed or self.options.compile == "never"
         chooser = Chooser(target.machine, self.threads, compact=weights == "small", closed=closed)
         if self.options.tune:

@@ -17,8 +17,7 @@ from infuse.targets import Target
 
 SYSTEM: Final = "source"
 """What the description of a folder calls the system of code that nobody has compiled."""
-_FLAGS: Final = ("-x", "c", "-std=c99", "-O2", "-ffreestanding", "-ffunction-sections")
-_SECTIONS: Final = "-fdata-sections"
+_FLAGS: Final = ("-x", "c", "-std=c99", "-ffreestanding", "-ffunction-sections", "-fdata-sections")
 
 
 def write_single(
@@ -52,7 +51,8 @@ def write_single(
 def _compile(folder: Path, main: str, target: Target, toolchain: Toolchain) -> None:
     """Compile the source to a static library beside it."""
     source, made = folder / main, folder / "model.o"
-    command = [*toolchain.command, *_FLAGS, _SECTIONS, *toolchain.processor(target)]
+    level = "-Os" if target.is_small else "-O2"
+    command = [*toolchain.command, *_FLAGS, level, *toolchain.processor(target)]
     toolchain.run([(*command, "-c", str(source), "-o", str(made))], folder)
     toolchain.check_made(made)
     toolchain.run([(*toolchain.archiving(target, folder / STATIC), str(made))], folder)

@@ -33,6 +33,10 @@ _COMPILE: Final = (
     "-fno-stack-protector",
     "-ffunction-sections",
 )
+_SMALL: Final = ("-Os", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
+"""Besides, where code is to be small."""
+_PACKED: Final = ("-Wl,-z,noseparate-code", "-Wl,--build-id=none")
+"""How its sections are linked, where the linker is GNU's."""
 _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "c++": ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
     "c": ("-x", "c", "-std=c11", "-D_DEFAULT_SOURCE"),
@@ -177,7 +181,7 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS)
+        flags = (*self._compile_flags(), *_SMALL, *_LANGUAGES.values(), *CALLS)
         return repr((self.command, self.details, self.version, self.glibc, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
@@ -188,7 +192,8 @@ class Toolchain:
         folders = (f"-I{path.absolute()}" for path in include)
         language = _LANGUAGES[target.machine.language]
         system = target.system.compiling
-        flags = (*self._compile_flags(), *system, *language, *self._target_flags(target))
+        small = _SMALL if target.is_small and not self.sanitizer else ()
+        flags = (*self._compile_flags(), *small, *system, *language, *self._target_flags(target))
         return (*self.command, *flags, *folders)
 
     def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
@@ -198,7 +203,8 @@ class Toolchain:
         naming = target.system.naming
         named = [naming.format(soname)] if soname and naming else []
         before = (*self.command, *self._target_flags(target))
-        flags = (*target.system.linking, *self._link_flags(), *named)
+        packed = _PACKED if target.is_small and self.kind == "gcc" else ()
+        flags = (*target.system.linking, *self._link_flags(), *packed, *named)
         return before, (*flags, "-o", str(output))
 
     def processor(self, target: Target) -> list[str]:
@@ -305,7 +311,8 @@ class Toolchain:
     def _link_flags(self) -> list[str]:
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
         no_library = [] if old_gcc else ["-nostdlib++"]
-        return [*no_library, *_SANITIZE[self.sanitizer]]
+        stripped = [] if self._is_debugged or self.kind == "zig" else ["-Wl,-s"]
+        return [*no_library, *stripped, *_SANITIZE[self.sanitizer]]
 
 
 def _debian(target: Target) -> str:

@@ -116,6 +116,10 @@ class CompileOptions(Checked):
         metavar="hosted|bare",
         choices=PROFILES,
     )
+    size: bool = option(
+        False,
+        "Small code before fast code: smaller tiles, compiled for size, and weights as with small.",
+    )
     compile: str = option(
         "wait",
         "wait: native code is compiled first; never: prebuilt kernels run the model, at once and "
@@ -145,7 +149,7 @@ class CompileOptions(Checked):
     def _require_prebuilt(self) -> None:
         """OptionError where something is asked for that only compiled code has."""
         hint = 'let the model be compiled (compile="wait"), or leave it out'
-        for name in ("tune", "prefix", "embed", "single", "profile", "debug"):
+        for name in ("tune", "prefix", "embed", "single", "profile", "size", "debug"):
             if getattr(self, name) != getattr(CompileOptions, name):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":
@@ -154,7 +158,7 @@ class CompileOptions(Checked):
     def _require_source(self) -> None:
         """OptionError where something is asked for that one file of C does not have."""
         hint = "leave it out"
-        for name in ("tune", "debug", "precision", "compile"):
+        for name in ("tune", "debug", "precision", "size", "compile"):
             if getattr(self, name) != getattr(CompileOptions, name):
                 raise refusal(name, "means nothing for one file of C, which is not compiled", hint)
 

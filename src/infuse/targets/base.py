@@ -46,6 +46,8 @@ class Target:
     libc: str = ""
     gcc: str = ""
     """What the names of GCC's programs for it begin with."""
+    is_small: bool = False
+    """Whether code is to be small before it is fast."""
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
@@ -117,7 +119,12 @@ class Target:
         """What kernels are made for."""
         if self.name == PLAIN or self.is_bare:
             return PlainMachine.on(self.architecture)
-        return Machine.of(self.architecture, self.features, self.caches)
+        machine = Machine.of(self.architecture, self.features, self.caches)
+        return machine.smaller() if self.is_small else machine
+
+    def smaller(self) -> Target:
+        """The same target for code that is small before it is fast."""
+        return replace(self, is_small=True, fingerprint=f"{self.fingerprint} small")
 
     @property
     def is_foreign(self) -> bool:
