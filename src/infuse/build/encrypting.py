@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infuse.build.build import copy_files
-from infuse.build.packing import write_sums
+from infuse.build.packing import add_sums
 from infuse.errors import OptionError
 from infuse.lowering.emitter import emitter_of
 from infuse.mapped import contents
@@ -94,4 +94,4 @@ def _write_interface(folder: Path, metadata: dict[str, Any]) -> None:
     emitter = emitter_of(target.machine)
     for name, text in emitter.interface_files({**metadata, "library": library}).items():
         (folder / name).write_text(text, "utf-8")
-    write_sums(folder)
+    add_sums(folder)

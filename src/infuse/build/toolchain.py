@@ -147,15 +147,15 @@ class Toolchain:
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        zig, system = ziglang(), target.triple.format(libc="gnu")
-        if target.march is not None and not target.libc:
-            path = shutil.which(f"{system}-g++")
+        zig, system = ziglang(), target.gcc
+        if target.is_bare or (target.march is not None and not target.libc):
+            path = shutil.which(f"{system}-{'gcc' if target.is_bare else 'g++'}")
             if path is not None:
                 return cls.from_command((path,))
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
         raise ToolchainError(
-            f"no C++ compiler for {system} was found",
+            f"no C{'' if target.is_bare else '++'} compiler for {system} was found",
             hint=f"install one: pip install ziglang{_debian(target)}",
         )
 
@@ -207,13 +207,17 @@ class Toolchain:
         flags = (*target.system.linking, *self._link_flags(), *packed, *named)
         return before, (*flags, "-o", str(output))
 
+    def processor(self, target: Target) -> list[str]:
+        """What names the processor and system of a target."""
+        return self._target_flags(target)
+
     def archiving(self, target: Target, output: Path) -> Command:
         """What makes the static library `output` of objects, but for their names; ToolchainError
         where there is nothing that does.
         """
         if self.kind == "zig":
             return (self.command[0], "ar", "rcsD", str(output))
-        names = [f"{target.triple.format(libc='gnu')}-ar", *([] if target.is_foreign else ["ar"])]
+        names = [f"{target.gcc}-ar", *([] if target.is_foreign else ["ar"])]
         path = next(filter(None, map(shutil.which, names)), None)
         if path is None:
             raise ToolchainError(f"there is no {names[0]} for a static library", hint=_INSTALL)
@@ -275,6 +279,8 @@ class Toolchain:
 
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
+        if self.kind == "zig" and target.is_bare:
+            return [*self._zig_flags(target), "-fno-sanitize=undefined"]
         if self.kind == "zig":
             return [*self._zig_flags(target), "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
@@ -311,10 +317,12 @@ class Toolchain:
 
 def _debian(target: Target) -> str:
     """How Debian's compiler for a target is installed, where it is of use."""
+    if target.is_bare:
+        source = "; --profile bare without a target writes the source, for a compiler of your own"
+        return f", or your system's (apt install gcc-{target.gcc}){source}"
     if target.march is None or target.libc:
         return ""
-    system = target.triple.format(libc="gnu")
-    return f", or your system's (apt install g++-{system})"
+    return f", or your system's (apt install g++-{target.gcc})"
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -136,6 +136,12 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
     found whole once is not read again while it stays the same file (`checked`), unless `full`
     (default: `$INFUSE_CHECK`) says so.
     """
+    if metadata.get("single"):
+        raise CompiledModelError(
+            "it is one file of C, which programs have in them and nothing runs here",
+            where=str(folder),
+            hint="compile the model without --single and --profile bare",
+        )
     files = metadata.get("files")
     if not isinstance(files, dict):
         raise CompiledModelError(
@@ -226,7 +232,8 @@ def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
     described = (output / METADATA).is_file()
-    code = any((output / name).is_file() for name in (PROGRAM, *LIBRARIES))
+    names = (PROGRAM, *LIBRARIES, "model.c")
+    code = any((output / name).is_file() for name in names)
     compiled = (described and code) or (output / STAGES).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"

@@ -38,6 +38,16 @@ _TILES: Final = {
 """What a header says of code with tile registers."""
 
 
+_OPENED: Final = (
+    "infuse_open(weights, 4);        // the content of weights.bin, 64-byte aligned; 4 threads",
+    "infuse_open(NULL, 1);           // the weights are a part of the source",
+)
+_BARE: Final = """
+/*
+ * There is no heap, and there are no threads. infuse_open opens one context at a time, in memory of
+ * the source's own; infuse_create opens any number, each in memory that the options name: `arena`,
+ * at a multiple of 64, with `arena_bytes` of @PREFIX@_ARENA_BYTES or more.
+ */"""
 _EMBEDDED: Final = (
     "\n * The weights are a part of the library, too: NULL stands for these, without weights.bin."
 )
@@ -65,6 +75,8 @@ def header(metadata: Mapping[str, Any]) -> str:
     values = ", ".join([str(_SIZE)] * len(symbols)) or "0"
     fields = {
         "TYPES": _types(),
+        "NEEDS": _needs(metadata),
+        "OPENED": _OPENED[bool(metadata.get("single"))],
         "GUARD": f"{prefix.upper()}_MODEL_H",
         "VALUES": values,
         "PAD": " " * max(1, 24 - len(values)),
@@ -75,6 +87,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(metadata),
+        "NUMBERS": _bytes_text(metadata),
         "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
         **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
@@ -82,6 +95,26 @@ def header(metadata: Mapping[str, Any]) -> str:
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
+
+
+def _needs(metadata: Mapping[str, Any]) -> str:
+    """What code needs where it runs."""
+    if metadata.get("bare"):
+        return "Its code needs nothing but memcpy, memmove and memset."
+    if metadata.get("single"):
+        return "Its code needs nothing but the C library."
+    return "The library needs nothing but the C library and threads."
+
+
+def _bytes_text(metadata: Mapping[str, Any]) -> str:
+    """Sizes of memory as definitions, of a model whose weights are a part of its source."""
+    if not metadata.get("single"):
+        return ""
+    prefix, arena = metadata.get("prefix", PREFIX).upper(), metadata.get("context_bytes")
+    lines = [f"\n#define {prefix}_WEIGHTS_BYTES {metadata['weights_bytes']}"]
+    if arena is not None:
+        lines += [f"#define {prefix}_ARENA_BYTES {arena}", _BARE.replace("@PREFIX@", prefix)]
+    return "\n".join(lines) + "\n"
 
 
 def _types() -> str:
@@ -108,6 +141,9 @@ def _sizes(entry: Mapping[str, Any]) -> str:
 
 def _command(metadata: Mapping[str, Any]) -> str:
     prefix, library = metadata.get("prefix", PREFIX), metadata.get("library", LIBRARY)
+    if metadata.get("single"):
+        math = "" if metadata.get("bare") else " -lm"
+        return f"cc -O2 example.c model.c -o example{math} && ./example"
     linked = library if prefix == PREFIX else f"-L. -l{prefix}"
     linked += " -lcrypto" if metadata.get("encrypted") else ""
     if library.endswith((".so", ".dylib")):
