@@ -86,6 +86,18 @@ WEB: Final = System(
         "-Wl,--gc-sections",
     ),
 )
+# Workers share a memory that is imported; Zig's linker takes its limit as a number of 32 bits.
+WEB_THREADS: Final = replace(
+    WEB,
+    linking=(
+        *WEB.linking,
+        "-Wl,--shared-memory",
+        "-Wl,--import-memory",
+        "-Wl,--max-memory=4294901760",
+        "-Wl,--export=__stack_pointer",
+        "-Wl,--export=__wasm_init_tls",
+    ),
+)
 
 # Microcontrollers: there is nothing but the program.
 BARE: Final = System("bare metal", STATIC, "lib{}.a", libraries=())
@@ -209,6 +221,9 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
     "wasm32": _WASM,
+    "wasm32-threads": replace(
+        _WASM, system=WEB_THREADS, cpu=f"{_WASM.cpu}+atomics+mutable_globals"
+    ),
     "cortex-m0": _cortex("cortex-m0", "armv6-m", _IN_QEMU),
     "cortex-m4": _cortex("cortex-m4", "armv7e-m", _IN_QEMU, "-mfpu=fpv4-sp-d16"),
     "cortex-m7": _cortex("cortex-m7", "armv7e-m", _IN_QEMU, "-mfpu=fpv5-sp-d16"),
