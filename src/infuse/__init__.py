@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from infuse.api import (
         compile,
+        encrypt,
         extract,
         from_jax,
         from_torch,
@@ -76,6 +77,7 @@ __all__ = [
     "compress",
     "cond",
     "diagnose",
+    "encrypt",
     "extract",
     "from_jax",
     "from_torch",
@@ -97,6 +99,7 @@ __all__ = [
 _MODULES = {
     "api": (
         "compile",
+        "encrypt",
         "extract",
         "from_jax",
         "from_torch",

@@ -17,7 +17,7 @@ namespace detail {
 // Rows and panels of a tile. Two panels need fewer loads for as many sums, where registers hold
 // them.
 #if INFUSE_LANES == 16
-constexpr int BLOCK_ROWS = 6, BLOCK_PANELS = 2;
+constexpr int BLOCK_ROWS = MR < 6 ? MR : 6, BLOCK_PANELS = 2;
 #else
 constexpr int BLOCK_ROWS = MR, BLOCK_PANELS = 1;
 #endif
