@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infuse.api import (
+        bind,
         compile,
         extract,
         from_jax,
@@ -40,6 +41,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Auto",
+    "BindOptions",
     "Clusters",
     "CompileOptions",
     "CompiledModel",
@@ -69,6 +71,7 @@ __all__ = [
     "TorchScript",
     "Tune",
     "Turns",
+    "bind",
     "compare",
     "compile",
     "compress",
@@ -94,6 +97,7 @@ __all__ = [
 
 _MODULES = {
     "api": (
+        "bind",
         "compile",
         "extract",
         "from_jax",

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from infuse.options.commands import BindOptions
 from infuse.options.compiling import AUTO, PRECISIONS, PREFIX, WEIGHTS, Auto, CompileOptions
 from infuse.options.data import Examples, Turns
 from infuse.options.formats import FormatOptions, HuggingFace, SavedModel, TorchScript
@@ -20,6 +21,7 @@ __all__ = [
     "RUNTIMES",
     "WEIGHTS",
     "Auto",
+    "BindOptions",
     "CompileOptions",
     "Examples",
     "FormatOptions",
