@@ -49,8 +49,9 @@ class Made(Immutable):
 class Language(Immutable):
     """How a package of a language is made.
 
-    `texts`: its files that are text, by path. `native`: where the header with what all share
-    (`GLUE`, with `model.h`), the static library and weights go; None where it has none. `finish`:
+    `texts`: its files that are text, by path. `headers`, `static`, `weights`: where the header with what all share
+    (`GLUE`, with `model.h`), the static library and weights go (`@NAME@`: the package's name);
+    None where it has none. `finish`:
     builds what the package has besides, in its folder, and tells what a user has to know.
     `reserved`: what the package cannot be called.
     """
@@ -160,7 +161,8 @@ def _write(package: Package, language: Language, folder: Path) -> tuple[str, ...
     if language.static is not None:
         shutil.copyfile(source / STATIC, _place(folder / language.static / STATIC))
     if package.interface.weights_bytes:
-        shutil.copyfile(source / WEIGHTS, _place(folder / language.weights / WEIGHTS))
+        weights = folder / language.weights.replace("@NAME@", package.name)
+        shutil.copyfile(source / WEIGHTS, _place(weights / WEIGHTS))
     if (source / LICENSE).is_file():
         shutil.copyfile(source / LICENSE, folder / LICENSE)
     return language.finish(package, folder)

@@ -61,7 +61,7 @@ def texts(package: Package) -> dict[str, str]:
         "ADDRESSES": _addresses(interface, dict((t.number, n) for t, n in outputs)),
         "LATE": "\n".join(f"\ttake(s, {t.number}, &out.{name})" for t, name in outputs if t.late),
         "SHAPES": "\n".join(
-            f"\t\tframe[{t.offset + 2} : {t.offset + 2 + t.rank} : {t.offset + 2 + t.rank}],"
+            f"\t\tframe[{t.offset + 2}:{t.offset + 2 + t.rank}:{t.offset + 2 + t.rank}],"
             for t in interface.inputs
         ),
         "READ": "\n".join(_read(package, i, tensor, name) for i, (tensor, name) in enumerate(inputs)),

@@ -254,6 +254,11 @@ INFUSE_BINDING int @P@_binding_run(void* context, const int64_t* frame) {
 /* The text of the last run that failed. */
 INFUSE_BINDING const char* @P@_binding_error(void* context) { return infuse_error(context); }
 
+/* The same, copied. */
+INFUSE_BINDING void @P@_binding_error_text(void* context, char* text) {
+  @P@_binding_fail(text, "%s", infuse_error(context));
+}
+
 INFUSE_BINDING void @P@_binding_close(void* context) { infuse_close(context); }
 
 /* How many sizes a result has, after a run. */

@@ -181,6 +181,7 @@ func Shapes(symbols ...int64) ([][]int64, error) {
 @SHAPES@
 	}, nil
 }
+
 type message []byte
 
 func newText() message { return make([]byte, C.@P@_BINDING_TEXT) }
