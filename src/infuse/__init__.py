@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from infuse.options import *
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
+    from infuse.runtime.cancelling import Cancellation
     from infuse.tracing.arrays import Spec, cond, loop, scan
 
 __version__ = "0.2.0"
@@ -42,6 +43,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Auto",
     "BindOptions",
+    "Cancellation",
     "Clusters",
     "CompileOptions",
     "CompiledModel",
@@ -116,6 +118,7 @@ _MODULES = {
     "measuring": ("compare", "diagnose", "inspect", "profile", "view"),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
+    "runtime.cancelling": ("Cancellation",),
     "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),
 }
 """Where names come from, others than options; their modules are imported when they are first asked

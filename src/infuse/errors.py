@@ -162,6 +162,12 @@ class DataError(RuntimeFailure):
     code = "INF-504"
 
 
+class CancelledError(RuntimeFailure):
+    """A run was ended by another thread (`infuse.Cancellation`)."""
+
+    code = "INF-505"
+
+
 class OptionError(InfuseError):
     """An argument, a command-line option or an environment variable has no meaning here.
 

@@ -13,7 +13,7 @@ import numpy as np
 from infuse.build.build import build
 
 METADATA: dict[str, Any] = {
-    "abi": 2,
+    "abi": 3,
     "name": "adder",
     "inputs": [
         {"name": "x", "dtype": "float32", "shape": ["batch", 3]},
@@ -62,6 +62,8 @@ int infuse_run(void* opened, const int64_t* symbols, const void* const* inputs,
     for (long i = 0; i < symbols[0] * 3; i++) sum[i] = x[i] + y[i] + context->weights[i % 3];
     return INFUSE_OK;
 }
+
+void infuse_cancel(void* opened, int cancel) { (void)opened, (void)cancel; }
 
 const void* infuse_output(void* opened, int number, int64_t* dims) {
   (void)opened, (void)number, (void)dims;

@@ -58,7 +58,7 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no metadata": (lambda f: (f / "metadata.json").unlink(), "the folder is not a compiled model"),
     "no library": (lambda f: (f / "model.so").unlink(), r"model\.so: the file is missing"),
     "no weights": (lambda f: (f / "weights.bin").unlink(), r"weights\.bin: the file is missing"),
-    "cut metadata": (lambda f: (f / "metadata.json").write_text('{"abi": 2,'), "cannot be read"),
+    "cut metadata": (lambda f: (f / "metadata.json").write_text('{"abi": 3,'), "cannot be read"),
     "binary metadata": (
         lambda f: (f / "metadata.json").write_bytes(b"\xff\xfe\0"),
         "cannot be read",
@@ -67,7 +67,7 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "foreign interface": (
         lambda f: change(f / "metadata.json", lambda m: m.update(abi=99)),
         (
-            "binary interface has number 99, and this release of Infuse speaks 2.*"
+            "binary interface has number 99, and this release of Infuse speaks 3.*"
             "compile the model "
             "again"
         ),
@@ -132,8 +132,8 @@ def test_library_that_is_none(folder: Path) -> None:
     ("old", "new", "message"),
     [
         ("infuse_shapes", "other_shapes", "has no function infuse_shapes"),
-        ('{\\"abi\\": 2', '{\\"abi\\": 1', "binary interface has number 1"),
-        ('{\\"abi\\": 2', "nothing", "metadata cannot be read"),
+        ('{\\"abi\\": 3', '{\\"abi\\": 1', "binary interface has number 1"),
+        ('{\\"abi\\": 3', "nothing", "metadata cannot be read"),
         ("float32", "float33", "tensor that cannot be read"),
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [1.5', "tensor that cannot be read"),
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [\\"os.exit()\\"', "is not an expression"),

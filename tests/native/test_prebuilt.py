@@ -27,6 +27,7 @@ from tests.models.onnx_tools import run as onnxruntime
 from tests.native import dynamic_models
 from tests.native.op_cases import GROUPS, Case, check, members, native_cases
 from tests.native.random_models import together
+from tests.native.test_cancelling import counting, is_ended_and_goes_on
 from tests.native.test_random_graphs import differences
 
 NEVER = CompileOptions(compile="never", threads=2)
@@ -235,3 +236,8 @@ def test_cells_of_any_functions_share_their_kernel(
     feeds = {"x": np.random.default_rng(0).standard_normal((4, 2, 3), np.float32)}
     for output, expected in evaluate(graph, feeds).items():
         np.testing.assert_allclose(run(graph, feeds)[output], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_is_ended_by_another_thread(library: Any) -> None:
+    library([infuse.optimize(infuse.load(counting()))])
+    is_ended_and_goes_on(NEVER)

@@ -83,8 +83,9 @@ def _long_literal(text: str) -> str:
 
 
 def _refusal(metadata: dict[str, Any]) -> str:
-    told = '"there is no memory for a context"'
-    return f"*infuse_error(NULL) ? infuse_error(NULL) : {told}" if metadata.get("tiles") else told
+    """The text for a code of infuse_create; a library with tile registers knows more."""
+    told = "infuse_status(code)"
+    return f"code == INFUSE_REFUSED ? infuse_error(NULL) : {told}" if metadata.get("tiles") else told
 
 
 def _rank(result: Tensor) -> str:

@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "failure.h"
 #include "frame.hpp"
+#include "options.h"
 #include "program_reader.hpp"
 #include "program_terms.hpp"
 #include "threads.hpp"
@@ -18,8 +19,6 @@
 namespace infuse {
 
 namespace {
-
-enum Status { OK = 0, OUT_OF_MEMORY = 1, BAD_DATA = 2 };
 
 bool too_large(const Program* p, const List& sizes, const isize* d) {
   for (int i = 0; i < sizes.count; ++i)
@@ -33,6 +32,7 @@ bool too_large(const Program* p, const List& sizes, const isize* d) {
 
 struct Run {
   const Program* p;
+  Heap heap;
   Context* pool;
   isize *d, *values;
   Frame* frames;
@@ -144,11 +144,12 @@ isize place(Run* m, Frame* f) {
     }
     return q->total;
   }
+  const Heap* heap = &m->pool->heap;
   const ArenaItems items = {f->bytes, q->first, q->last, q->buffers};
-  void* work = malloc(size_t(arena_scratch(q->buffers)));
+  char* work = memory_open(heap, arena_scratch(q->buffers));
   if (!work) return -1;
   const isize total = arena_plan(&items, q->orders, q->attempts, f->offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -175,6 +176,12 @@ int prepare(Run* m, Frame* f) {
   isize scratch = 64;
   for (int i = 0; i < q->scratch_count; ++i)
     scratch = max_long(scratch, called(m, f, q->scratch[i]));
+  if (f->arena.lent && bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (bytes < 0 || !m->pool->reserve(scratch) || !obtain(&f->arena, bytes))
     return fail(m, NO_MEMORY, "the working buffers");
   memcpy(f->key, m->d, key);
@@ -183,6 +190,7 @@ int prepare(Run* m, Frame* f) {
 }
 
 int run_step(Run* m, Frame* f, const ProgramStep& step) {
+  if (cancelled(m->pool)) return fail(m, CANCELLED, step.where);
   for (int i = 0; i < step.room_count; ++i) {
     const Room& room = step.rooms[i];
     const Term& term = m->p->term[room.term];
@@ -218,6 +226,36 @@ int run_part(Run* m, int number, const void* const* in, void* const* out) {
   return failed;
 }
 
+/** Frees all that a context has, some of which may be missing. */
+void close_run(Run* m) {
+  const Heap heap = m->heap;
+  for (int i = 0; m->frames && i < m->p->parts; ++i)
+    if (m->frames[i].q) close_frame(m->frames + i, &heap);
+  void* const lists[] = {m->d, m->values, m->frames, (void*)m->all_inputs};
+  for (void* each : lists) memory_close(&heap, (char*)each);
+  context_close(m->pool);
+  memory_close(&heap, (char*)m);
+}
+
+Run* open_run(const Program* p, const infuse_options* options) {
+  const Heap heap = {options->allocate, options->release, options->heap};
+  Run* m = zeros<Run>(&heap, 1);
+  if (!m) return nullptr;
+  m->p = p;
+  m->heap = heap;
+  m->error = "";
+  m->pool = context_open(options);
+  m->d = zeros<isize>(&heap, p->symbols), m->values = zeros<isize>(&heap, p->terms);
+  m->frames = zeros<Frame>(&heap, p->parts);
+  m->all_inputs = zeros<const void*>(&heap, p->part[0].inputs);
+  bool whole = m->pool && m->d && m->values && m->frames && m->all_inputs;
+  for (int i = 0; i < p->parts && whole; ++i)
+    whole = open_frame(p, p->part + i, m->frames + i, &m->heap);
+  if (whole) return m;
+  close_run(m);
+  return nullptr;
+}
+
 }  // namespace
 
 }  // namespace infuse
@@ -248,37 +286,38 @@ INFUSE_API void infuse_program_close(void* program) {
 
 INFUSE_API void infuse_close(void* context) {
   Run* m = (Run*)context;
-  if (!m) return;
-  for (int i = 0; m->frames && i < m->p->parts; ++i)
-    if (m->frames[i].q) close_frame(m->frames + i);
-  void* const lists[] = {m->d, m->values, m->frames, (void*)m->all_inputs};
-  for (void* each : lists) free(each);
-  context_close(m->pool);
-  free(m);
+  if (m) close_run(m);
+}
+
+INFUSE_API int infuse_program_create(void* program, const infuse_options* options, void** context) {
+  *context = nullptr;
+  if (options->weights || !options_valid(options, 0, true)) return INFUSE_BAD_OPTIONS;
+  if (!tiles_granted()) return INFUSE_REFUSED;
+  Run* m = open_run((const Program*)program, options);
+  if (!m) return INFUSE_OUT_OF_MEMORY;
+  lend(&m->frames[0].arena, options);
+  *context = m;
+  return INFUSE_OK;
 }
 
 INFUSE_API void* infuse_program_open(void* program, int threads) {
-  const Program* p = (const Program*)program;
-  Run* m = (Run*)calloc(1, sizeof(Run));
-  if (!m) return nullptr;
-  m->p = p;
-  m->error = "";
-  m->pool = context_open(threads);
-  m->d = zeros<isize>(p->symbols), m->values = zeros<isize>(p->terms);
-  m->frames = zeros<Frame>(p->parts);
-  m->all_inputs = zeros<const void*>(p->part[0].inputs);
-  bool whole = m->pool && m->d && m->values && m->frames && m->all_inputs;
-  for (int i = 0; i < p->parts && whole; ++i) whole = open_frame(p, p->part + i, m->frames + i);
-  if (whole) return m;
-  infuse_close(m);
-  return nullptr;
+  const infuse_options options = usual_options(nullptr, threads);
+  void* context;
+  infuse_program_create(program, &options, &context);
+  return context;
 }
+
+INFUSE_API void infuse_cancel(void* context, int cancel) {
+  context_cancel(((Run*)context)->pool, cancel);
+}
+
+INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
 INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims) {
   const Program* p = (const Program*)program;
   const ProgramPart* q = p->part;
-  isize* d = zeros<isize>(p->symbols);
-  if (!d) return OUT_OF_MEMORY;
+  isize* d = zeros<isize>(nullptr, p->symbols);
+  if (!d) return INFUSE_OUT_OF_MEMORY;
   bool valid = true;
   for (int i = 0; i < p->input_symbols; ++i) {
     d[i] = isize(symbols[i]);
@@ -294,8 +333,8 @@ INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int6
       ++at;
     }
   }
-  free(d);
-  return valid ? OK : BAD_DATA;
+  memory_close(nullptr, (char*)d);
+  return valid ? INFUSE_OK : INFUSE_BAD_DATA;
 }
 
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
@@ -312,9 +351,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
           inputs[i] || q->defaults[i] < 0 ? inputs[i] : m->p->weights + q->defaults[i];
     inputs = m->all_inputs;
   }
-  const int failed = run_part(m, 0, inputs, outputs);
-  if (!failed) return OK;
-  return failed == NO_MEMORY ? OUT_OF_MEMORY : BAD_DATA;
+  return failure_status(run_part(m, 0, inputs, outputs));
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {

@@ -1,5 +1,6 @@
 // What a kernel returns that found something wrong; 0 says that all is well.
 #pragma once
+#include "interface.h"
 
 #ifdef __cplusplus
 namespace infuse {
@@ -13,6 +14,7 @@ enum Failure {
   BAD_SIZES = 5,
   ENDLESS = 6,
   ASSERTION = 7,
+  CANCELLED = 8,
 };
 
 /** The reason in words. */
@@ -25,8 +27,34 @@ static inline const char* failure_text(int failure) {
     case BAD_SIZES: return "the sizes that are asked for are impossible";
     case ENDLESS: return "the loop does not end";
     case ASSERTION: return "an asserted condition does not hold";
+    case CANCELLED: return "the run was cancelled";
   }
   return "it failed";
+}
+
+/** What the interface returns for it. */
+static inline int failure_status(int failure) {
+  switch (failure) {
+    case 0: return INFUSE_OK;
+    case NO_MEMORY: return INFUSE_OUT_OF_MEMORY;
+    case CANCELLED: return INFUSE_CANCELLED;
+  }
+  return INFUSE_BAD_DATA;
+}
+
+/** A code of the interface in words. */
+static inline const char* status_text(int status) {
+  switch (status) {
+    case INFUSE_OK: return "all is well";
+    case INFUSE_OUT_OF_MEMORY: return "out of memory";
+    case INFUSE_BAD_DATA: return "the inputs or their sizes are invalid";
+    case INFUSE_CANCELLED: return "the run was cancelled";
+    case INFUSE_BAD_OPTIONS:
+      return "the options are invalid: another version of the header, weights of another length, "
+             "or addresses that are not multiples of 64";
+    case INFUSE_REFUSED: return "the system does not let this process use the tile registers (AMX)";
+  }
+  return "an unknown code";
 }
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "isize.h"
 
@@ -18,8 +19,15 @@ namespace infuse {
 #define CACHE_LINE ((isize)64)
 #define HUGE_PAGE ((isize)2 << 20)
 
-/** Aligned memory, on huge pages when it is big; null when there is none. */
-static inline char* memory_open(isize bytes) {
+/** Where memory comes from: functions of the host, or the system where it has none. */
+typedef struct Heap {
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*release)(void* user, void* memory);
+  void* user;
+} Heap;
+
+/** Aligned memory, on huge pages when it is big; null when there is none. `heap` may be null. */
+static inline char* memory_open(const Heap* heap, isize bytes) {
   isize align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
   size_t size;
   if (bytes < 0 || bytes > INTPTR_MAX - align) return NULL;
@@ -29,6 +37,7 @@ static inline char* memory_open(isize bytes) {
 #else
   size = (size_t)(((bytes > 0 ? bytes : 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 #endif
+  if (heap && heap->allocate) return (char*)heap->allocate(heap->user, size, (size_t)CACHE_LINE);
 #if defined(_WIN32)
   return (char*)_aligned_malloc(size, (size_t)align);
 #else
@@ -43,7 +52,19 @@ static inline char* memory_open(isize bytes) {
 #endif
 }
 
-static inline void memory_close(char* memory) {
+/** The same, all zeros. */
+static inline char* memory_zeros(const Heap* heap, isize bytes) {
+  char* memory = memory_open(heap, bytes);
+  if (memory) memset(memory, 0, (size_t)bytes);
+  return memory;
+}
+
+/** Frees memory of this heap; null is allowed. */
+static inline void memory_close(const Heap* heap, char* memory) {
+  if (heap && heap->allocate) {
+    if (memory) heap->release(heap->user, memory);
+    return;
+  }
 #if defined(_WIN32)
   _aligned_free(memory);
 #else

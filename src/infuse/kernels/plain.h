@@ -20,27 +20,35 @@
 // ---- the context of a run ----------------------------------------------------------------------
 
 typedef struct Context {
+  Heap heap;
+  volatile int cancelled;
   char* scratch;
   isize reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
 } Context;
 
-PLAIN Context* context_open(int threads) {
-  Context* c = (Context*)calloc(1, sizeof(Context));
-  (void)threads;
-  if (c) c->index_limit = -1;
+/** One thread, the caller's, whatever the options say of threads. */
+PLAIN Context* context_open(const infuse_options* options) {
+  const Heap heap = {options->allocate, options->release, options->heap};
+  Context* c = (Context*)memory_zeros(&heap, sizeof(Context));
+  if (c) c->heap = heap, c->index_limit = -1;
   return c;
 }
 
 PLAIN void context_close(Context* c) {
-  if (c) memory_close(c->scratch);
-  free(c);
+  const Heap heap = c->heap;
+  memory_close(&heap, c->scratch);
+  memory_close(&heap, (char*)c);
 }
+
+PLAIN bool cancelled(const Context* c) { return c->cancelled != 0; }
+
+PLAIN void context_cancel(Context* c, int cancel) { c->cancelled = cancel; }
 
 PLAIN bool context_reserve(Context* c, isize bytes) {
   if (bytes > c->reserved) {
-    memory_close(c->scratch);
+    memory_close(&c->heap, c->scratch);
     c->reserved = 0;
-    c->scratch = memory_open(bytes);
+    c->scratch = memory_open(&c->heap, bytes);
     if (!c->scratch) return false;
     c->reserved = bytes;
   }

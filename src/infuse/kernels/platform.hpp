@@ -248,15 +248,14 @@ inline void thread_join(Thread* thread) {
 #endif
 }
 
-/** True in the thread itself. */
-inline bool thread_is_self(const Thread* thread) {
+/** A number that no other thread has while this one runs; not 0. */
+inline usize thread_identity() {
 #if defined(INFUSE_POSIX)
-  return pthread_equal(thread->id, pthread_self()) != 0;
+  return (usize)pthread_self();
 #elif defined(INFUSE_WINDOWS)
-  return thread->id == GetCurrentThreadId();
+  return GetCurrentThreadId();
 #else
-  (void)thread;
-  return false;
+  return 1;
 #endif
 }
 

@@ -3,6 +3,7 @@
 // All models of a machine share one object with the pool (INFUSE_POOL_HERE): files that are linked
 // with it are compiled with INFUSE_POOL_APART. Others have the pool in them.
 #pragma once
+#include "interface.h"
 #include "permission.hpp"
 #include "platform.hpp"
 
@@ -34,12 +35,14 @@ struct Context;
 /** Does [begin, end) of what `body` is, as the worker of that number. */
 typedef void (*RangeFunction)(const void* body, isize begin, isize end, int worker);
 
-/** The mailbox of a worker, and its share, of which all claim pieces; alone on its cache lines. */
+/** The mailbox of a worker, and its share, of which all claim pieces; alone on its cache lines.
+ * `identity`: of the thread that is this worker now; 0 for the caller's and for none. */
 struct alignas(2 * CACHE_LINE) Worker {
   Gate state;
   Context* context;
   Thread thread;
   int index;
+  usize identity;
   alignas(2 * CACHE_LINE) isize next;
   isize end, piece;
 };
@@ -76,6 +79,11 @@ struct Context {
   /** Grows scratch to at least this size, contents lost; false when out of memory. */
   INFUSE_POOL bool reserve(isize scratch_bytes_per_worker);
 
+  Heap heap;
+  /** The host's threads; null where the context has its own. */
+  void (*host)(void* pool, int count, void (*task)(void* work, int index), void* work);
+  void* host_pool;
+  int cancelled;
   char* scratch_memory;
   isize scratch_stride;
   Worker* workers;
@@ -91,16 +99,33 @@ struct Context {
 };
 
 /**
- * Opens a context of `threads` workers, one a processor when 0; null when out of memory, or where
- * the process may not use the tile registers that the code is made for (permission.hpp).
+ * Opens a context as the options say, which are valid; null when out of memory, or where the process
+ * may not use the tile registers that the code is made for (permission.hpp).
  */
-INFUSE_POOL Context* context_open(int threads);
+INFUSE_POOL Context* context_open(const infuse_options* options);
+
+/** Opens a context of `threads` workers, one a processor when 0. */
+inline Context* context_open(int threads) {
+  infuse_options options = {};
+  options.threads = threads;
+  return context_open(&options);
+}
 
 /** Ends the threads and frees everything; null is allowed. */
 INFUSE_POOL void context_close(Context* context);
 
 /** Grows the scratch memory of a context (`Context::reserve`). */
 inline bool context_reserve(Context* context, isize bytes) { return context->reserve(bytes); }
+
+/** Whether the host wants the run to end. */
+inline bool cancelled(const Context* context) {
+  return __atomic_load_n(&context->cancelled, __ATOMIC_RELAXED) != 0;
+}
+
+/** Lets runs end before their next step, or go on; any thread may. */
+inline void context_cancel(Context* context, int cancel) {
+  __atomic_store_n(&context->cancelled, cancel, __ATOMIC_RELAXED);
+}
 
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */
 inline void settle() { __asm__ __volatile__("" ::: "memory"); }

@@ -37,6 +37,11 @@ inline void worker_post(Worker* worker, int state) {
   if (before == ASLEEP) gate_wake(&worker->state);
 }
 
+/** Notes which thread a worker is; 0: none. */
+inline void identify(Worker* worker, usize identity) {
+  __atomic_store_n(&worker->identity, identity, __ATOMIC_RELAXED);
+}
+
 /** Does pieces of the share of `owner` until none is left, as worker number `index`. */
 inline void claim_pieces(const Context* context, Worker* owner, int index) {
   const isize end = owner->end, piece = owner->piece;
@@ -76,6 +81,7 @@ inline void report(Context* context) {
 
 inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
   Worker* worker = static_cast<Worker*>(argument);
+  identify(worker, thread_identity());
   const FlushSubnormals flush;
   while (gate_load(&worker->state) != QUITTING) {
     worker_wait(worker);
@@ -85,6 +91,16 @@ inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
     report(worker->context);
   }
   return 0;
+}
+
+/** What a thread of the host does as worker number `index`. */
+inline void host_task(void* work, int index) {
+  Context* context = static_cast<Context*>(work);
+  Worker* worker = context->workers + index;
+  const FlushSubnormals flush;
+  identify(worker, thread_identity());
+  claim_all(context, index);
+  identify(worker, 0);
 }
 
 /** Tells workers that have not begun that nothing is left, then waits for the others. */
@@ -121,6 +137,8 @@ inline void start_workers(Context* context) {
     gate_open(&worker->state, IDLE);
     worker->context = context;
     worker->index = i;
+    identify(worker, 0);
+    if (context->host) continue;
     if (!thread_open(&worker->thread, worker_main, worker)) {
       gate_close(&worker->state);
       context->threads = i;
@@ -139,17 +157,21 @@ inline void stop_workers(Context* context) {
   gate_close(&context->pending);
 }
 
-INFUSE_POOL Context* context_open(int threads) {
+INFUSE_POOL Context* context_open(const infuse_options* options) {
   if (!tiles_granted()) return nullptr;
+  const Heap heap = {options->allocate, options->release, options->heap};
+  int threads = options->threads;
   if (threads <= 0) threads = processors();
   if (threads < ALTERNATE) threads = ALTERNATE;
   if (threads > MOST_THREADS) threads = MOST_THREADS;
   isize head = round_up(sizeof(Context), 2 * CACHE_LINE);
   isize bytes = head + threads * static_cast<isize>(sizeof(Worker));
-  char* memory = memory_open(bytes);
+  char* memory = memory_zeros(&heap, bytes);
   if (!memory) return nullptr;
-  memset(memory, 0, static_cast<size_t>(bytes));
   Context* context = reinterpret_cast<Context*>(memory);
+  context->heap = heap;
+  context->host = options->parallel;
+  context->host_pool = options->pool;
   context->threads = threads;
   context->workers = reinterpret_cast<Worker*>(memory + head);
   start_workers(context);
@@ -160,17 +182,18 @@ INFUSE_POOL void context_close(Context* context) {
   if (!context) return;
   if (!forked(&context->mark)) stop_workers(context);
   fork_mark_close(&context->mark);
-  memory_close(context->scratch_memory);
-  memory_close(reinterpret_cast<char*>(context));
+  const Heap heap = context->heap;
+  memory_close(&heap, context->scratch_memory);
+  memory_close(&heap, reinterpret_cast<char*>(context));
 }
 
 INFUSE_POOL bool Context::reserve(isize scratch_bytes_per_worker) {
   if (scratch_bytes_per_worker > scratch_stride) {
     isize stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
     if (__builtin_mul_overflow(stride, static_cast<isize>(threads), &total)) return false;
-    char* memory = memory_open(total);
+    char* memory = memory_open(&heap, total);
     if (!memory) return false;
-    memory_close(scratch_memory);
+    memory_close(&heap, scratch_memory);
     scratch_memory = memory;
     scratch_stride = stride;
   }
@@ -181,8 +204,9 @@ INFUSE_POOL bool Context::reserve(isize scratch_bytes_per_worker) {
 
 /** The worker that the calling thread is, while the context is busy. */
 inline int current_worker(const Context* context) {
-  for (int i = 1; i <= context->started; ++i)
-    if (thread_is_self(&context->workers[i].thread)) return i;
+  const usize self = thread_identity();
+  for (int i = 0; i < context->used; ++i)
+    if (__atomic_load_n(&context->workers[i].identity, __ATOMIC_RELAXED) == self) return i;
   return 0;
 }
 
@@ -219,6 +243,11 @@ INFUSE_POOL void Context::spread(isize n, RangeFunction call, const void* body, 
   this->body = body;
   whole = piece == WHOLE;
   share_out(this, n, piece > grain ? piece : grain);
+  if (host) {
+    host(host_pool, used, host_task, this);
+    busy = false;
+    return;
+  }
   __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
   for (int i = 1; i < used; ++i) worker_post(workers + i, POSTED);
   claim_all(this, 0);

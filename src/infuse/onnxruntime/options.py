@@ -22,6 +22,7 @@ from infuse.onnxruntime.notices import LEVELS, no_effect
 from infuse.onnxruntime.values import OrtValue
 from infuse.options import CompileOptions
 from infuse.options.fields import fields_of, flat_fields
+from infuse.runtime.cancelling import Cancellation
 
 T = TypeVar("T")
 
@@ -288,7 +289,13 @@ class RunOptions(Settings):
 
     def __init__(self, **options: Any) -> None:
         self._entries = Entries("run options", RUN_KEYS)
+        self._cancellation = Cancellation()
         super().__init__(**options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "terminate":
+            (self._cancellation.cancel if self.terminate else self._cancellation.reset)()
 
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
         """Keep a configuration entry; none has a meaning here."""

@@ -6,11 +6,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from infuse.errors import InfuseError, RuntimeFailure, did_you_mean
+from infuse.errors import CancelledError, InfuseError, RuntimeFailure, did_you_mean
 from infuse.onnxruntime.binding import IOBinding
 from infuse.onnxruntime.devices import CPU, CPU_PROVIDER, OrtEpDevice, OrtMemoryInfo
 from infuse.onnxruntime.errors import (
@@ -92,7 +93,10 @@ class InferenceSession:
         if run_options is not None:
             _check_run(run_options)
         try:
-            results = self._runs.run(input_feed)
+            with _cancelled_by(run_options):
+                results = self._runs.run(input_feed)
+        except CancelledError as error:
+            raise _terminated() from error
         except (InfuseError, AttributeError, TypeError) as error:
             self._interface.require(input_feed)
             explained = translated(error) if isinstance(error, InfuseError) else error
@@ -309,4 +313,14 @@ def _check_run(options: Any) -> None:
         for name in options._entries.names():
             no_effect(f"the run entry {name!r}", severity=severity, depth=4)
     if options.terminate:
-        raise translated(RuntimeFailure("the run was ended: its options say terminate"), Fail)
+        raise _terminated()
+
+
+def _terminated() -> Exception:
+    """The error of a run whose options say that it is to end."""
+    return translated(RuntimeFailure("the run was ended: its options say terminate"), Fail)
+
+
+def _cancelled_by(options: RunOptions | None) -> AbstractContextManager[object]:
+    """What lets options end a run that is under way, where they are options of this module."""
+    return options._cancellation if isinstance(options, RunOptions) else nullcontext()

@@ -168,7 +168,7 @@ INFUSE_API double machine_flops(int kind, int threads, double seconds) {
 INFUSE_API double machine_bandwidth(int threads, double seconds, int64_t bytes) {
   Context* context = context_open(threads);
   const long group = STREAMS * LANES * (long)sizeof(float), groups = (long)bytes / group;
-  char* memory = context ? memory_open(groups * group) : nullptr;
+  char* memory = context ? memory_open(nullptr, groups * group) : nullptr;
   if (!memory) {
     context_close(context);
     return -1;
@@ -188,7 +188,7 @@ INFUSE_API double machine_bandwidth(int threads, double seconds, int64_t bytes) 
     const double rate = double(groups * group) / double(now_ns() - started) * 1e9;
     if (rate > best) best = rate;
   } while (now_ns() < stop);
-  memory_close(memory);
+  memory_close(nullptr, memory);
   context_close(context);
   return best;
 }

@@ -16,7 +16,7 @@ from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import all_features, architecture, cpu_features, withheld_features
 from infuse.runtime.levels import CPU_VARIABLE
 
-ABI: Final = 2
+ABI: Final = 3
 LIBRARY: Final = "model.so"
 LIBRARIES: Final = (LIBRARY, "model.dll", "model.dylib", "model.wasm")
 """What the library of a model is called, by the system that it is for."""

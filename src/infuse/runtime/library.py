@@ -23,6 +23,7 @@ from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
 _POINTER = ctypes.c_void_p
 CONTEXTS: dict[str, tuple[Any, list[Any]]] = {
     "infuse_run": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
+    "infuse_cancel": (None, [_POINTER, ctypes.c_int]),
     "infuse_output": (_POINTER, [_POINTER, ctypes.c_int, _POINTER]),
     "infuse_error": (ctypes.c_char_p, [_POINTER]),
     "infuse_arena_bytes": (ctypes.c_int64, [_POINTER]),
@@ -93,6 +94,10 @@ class Library(ABC):
         """End a context that no call is using."""
         self._functions.infuse_close(handle)
 
+    def cancel(self, handle: int, cancelled: bool) -> None:
+        """Let runs of a context end before their next step, or go on; any thread may."""
+        self._functions.infuse_cancel(handle, cancelled)
+
     def error(self, handle: int) -> str:
         """The text of the last failure of a context."""
         return (self._functions.infuse_error(handle) or b"").decode("utf-8", "replace")
@@ -120,7 +125,7 @@ class Library(ABC):
 
 
 class CompiledLibrary(Library):
-    """The shared library of a compiled model, with the nine functions of its interface.
+    """The shared library of a compiled model, with the functions of its interface.
 
     Unloaded when the last reference is gone.
     """

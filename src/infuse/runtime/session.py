@@ -10,13 +10,15 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import NDArray
 
-from infuse.errors import DataError, InputError, RuntimeFailure, did_you_mean
+from infuse.errors import CancelledError, DataError, InputError, RuntimeFailure, did_you_mean
+from infuse.runtime.cancelling import ACTIVE
 from infuse.runtime.cpus import usable_threads
 from infuse.runtime.feeds import by_name, not_an_array
 from infuse.runtime.library import Library
@@ -31,15 +33,12 @@ _ALIGNMENT: Final = 64
 _ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs more than it gains
 _MOST_PLANS: Final = 1024
 _NO_MEMORY: Final = 1
-# As kernels/failure.h numbers them: all but the first depend on the elements of the inputs.
+_CANCELLED: Final = 3
+_BAD_DATA: Final = 2
+# As kernels/interface.h numbers them.
 _FAILURES: Final = {
     _NO_MEMORY: "out of memory",
-    2: "an index or a value in the input data is out of range",
-    3: "sizes that must be equal differ",
-    4: "a division of integers by zero",
-    5: "the sizes that are asked for are impossible",
-    6: "the loop does not end",
-    7: "an asserted condition does not hold",
+    _BAD_DATA: "an index or a value in the input data is out of range",
 }
 
 
@@ -260,7 +259,11 @@ class Session:
                 hint="run it on smaller inputs, or give the process more memory",
             ) from error
         handle = self._handle or self._open_handle()
-        status = self._native(handle, plan.symbols, self._input_table, self._output_table)
+        if ACTIVE and (watched := ACTIVE.get(get_ident())):
+            with watched.watching(self._cancel):
+                status = self._native(handle, plan.symbols, self._input_table, self._output_table)
+        else:
+            status = self._native(handle, plan.symbols, self._input_table, self._output_table)
         if status:
             raise self._failure(status)
         for number in self._late:
@@ -293,6 +296,11 @@ class Session:
         """
         self._handle = 0
         self._closer.detach()
+
+    def _cancel(self, cancelled: bool) -> None:
+        """Let the run end, or later ones go on."""
+        if self._handle:
+            self._signature.library.cancel(self._handle, cancelled)
 
     def _allocate(self, plan: Plan) -> list[Array]:
         pointers, results = self._outputs, []
@@ -347,9 +355,11 @@ class Session:
         return [*values, *[None] * (len(inputs) - count)]
 
     def _failure(self, status: int) -> RuntimeFailure:
+        if status == _CANCELLED:
+            return CancelledError("the run was cancelled")
         text = self._signature.library.error(self._handle)
         what = _FAILURES.get(status, f"it ended with status {status}")
-        kind = DataError if status in _FAILURES and status != _NO_MEMORY else RuntimeFailure
+        kind = DataError if status == _BAD_DATA else RuntimeFailure
         return kind(f"the model failed: {text or what}")
 
 

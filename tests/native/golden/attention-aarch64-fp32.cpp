@@ -8,6 +8,7 @@
 #include "gemm.hpp"
 #include "gemm_sizes.hpp"
 #include "norm.hpp"
+#include "options.h"
 #include "threads.hpp"
 #include "model.h"
 #include <stdio.h>
@@ -135,16 +136,16 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   static const int orders[] = {0, 1, 2, 3, 4};
   isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
-  void* work = malloc(arena_scratch(BUFFERS_0));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
   const isize total = arena_plan(&items, orders, 1, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -210,7 +211,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -229,11 +236,17 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((96L*d->s_batch*d->s_length) > 0) matmul_0(*c, d, (const float*)(m->weights + 0L), (float*)(f->arena.data + at[0]), 96L, GemmSizes{.m = (d->s_batch*d->s_length), .n = 96L, .k = 32L, .lda = 32L}, (const float*)(in[0]), (const float*)(m->weights + 384L));  // MatMul + Add: MatMul_0/MatMul, MatMul_0/Add
+  if (cancelled(c)) return CANCELLED;
   if ((32L*d->s_batch*d->s_length) > 0) attention_1(*c, d, (float*)(f->arena.data + at[1]), 32L, AttentionSizes{.batch = d->s_batch, .heads = 4L, .kv_heads = 4L, .queries = d->s_length, .keys = d->s_length, .dim = 8L, .value_dim = 8L, .causal_offset = 0L}, (const float*)(f->arena.data + at[0]), (96L*d->s_length), 8L, 96L, (const float*)(f->arena.data + at[0]) + 32L, (96L*d->s_length), 8L, 96L, (const float*)(f->arena.data + at[0]) + 64L, (96L*d->s_length), 8L, 96L);  // Attention: Transpose_16/Attention
+  if (cancelled(c)) return CANCELLED;
   if ((32L*d->s_batch*d->s_length) > 0) matmul_2(*c, d, (const float*)(in[0]), 32L, (float*)(f->arena.data + at[2]), 32L, GemmSizes{.m = (d->s_batch*d->s_length), .n = 32L, .k = 32L, .lda = 32L}, (const float*)(f->arena.data + at[1]), (const float*)(m->weights + 12672L));  // MatMul + Add: MatMul_18, Add_19
+  if (cancelled(c)) return CANCELLED;
   if ((32L*d->s_batch*d->s_length) > 0) norm_3(*c, d, (float*)(f->arena.data + at[3]), 32L, 32L, (const float*)(f->arena.data + at[2]), (const float*)(m->weights + 16768L), (const float*)(m->weights + 16896L), (d->s_batch*d->s_length));  // LayerNormalization: LayerNormalization_20
+  if (cancelled(c)) return CANCELLED;
   if ((64L*d->s_batch*d->s_length) > 0) matmul_4(*c, d, 0x1.6a09e60000000p-1f, (float*)(f->arena.data + at[4]), 64L, GemmSizes{.m = (d->s_batch*d->s_length), .n = 64L, .k = 32L, .lda = 32L}, (const float*)(f->arena.data + at[3]), (const float*)(m->weights + 17024L));  // MatMul + Gelu: MatMul_21, Gelu_22
+  if (cancelled(c)) return CANCELLED;
   if ((32L*d->s_batch*d->s_length) > 0) matmul_2(*c, d, (const float*)(f->arena.data + at[3]), 32L, (float*)(out[0]), 32L, GemmSizes{.m = (d->s_batch*d->s_length), .n = 32L, .k = 64L, .lda = 64L}, (const float*)(f->arena.data + at[4]), (const float*)(m->weights + 25216L));  // MatMul + Add: MatMul_23, Add_24
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "element.hpp"
 #include "failure.h"
 #include "map.hpp"
+#include "options.h"
 #include "reduce.hpp"
 #include "threads.hpp"
 #include "model.h"
@@ -104,8 +105,8 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   return 0L;
 }
 
@@ -159,8 +160,8 @@ static inline isize live_bytes_1(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_1(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_1(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   return 0L;
 }
 
@@ -214,8 +215,8 @@ static inline isize live_bytes_2(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_2(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_2(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   return 0L;
 }
 
@@ -269,8 +270,8 @@ static inline isize live_bytes_3(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_3(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_3(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   return 0L;
 }
 
@@ -375,7 +376,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -394,7 +401,9 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((failed = loop_0(m, (const float*)(in[1]), (const int64_t*)(in[0]), (const bool*)(m->weights + 0L))) != 0) return fail(m, failed, "Loop y");  // Loop y
+  if (cancelled(c)) return CANCELLED;
   copy_1(*c, d, (const uint32_t*)(f->left[0].data), (uint32_t*)(out[0]), 3L, 1L, 1L);  // output
   return 0;
 }
@@ -411,7 +420,7 @@ static int prepare_1(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_1(d, f->offsets);
+  f->bytes = place_1(d, f->offsets, &m->pool->heap);
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_1(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -432,9 +441,12 @@ static int run_1(Model* m, const void* const* in, void* const* out) {
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 1L))) return fail(m, NO_MEMORY, "ReduceSum + Less \047more\047");
+  if (cancelled(c)) return CANCELLED;
   ReduceSum_2(*c, d, (bool*)(own[0].data), ReduceSizes{.outer = 1L, .reduce = 3L, .inner = 1L, .cols = 1L}, (const float*)(in[2]));  // ReduceSum + Less: sum, more
+  if (cancelled(c)) return CANCELLED;
   if ((failed = if_3(m, (const bool*)(own[0].data), (const float*)(in[2]))) != 0) return fail(m, failed, "If b");  // If b
   if (!(obtain(own + 1, 12L))) return fail(m, NO_MEMORY, "output");
+  if (cancelled(c)) return CANCELLED;
   copy_1(*c, d, (const uint32_t*)(f->left[0].data), (uint32_t*)(own[1].data), 3L, 1L, 1L);  // output
   f->results[0] = own[0].data;
   f->results[1] = own[1].data;
@@ -453,7 +465,7 @@ static int prepare_2(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_2(d, f->offsets);
+  f->bytes = place_2(d, f->offsets, &m->pool->heap);
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_2(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -474,6 +486,7 @@ static int run_2(Model* m, const void* const* in, void* const* out) {
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 12L))) return fail(m, NO_MEMORY, "Mul \047c\047");
+  if (cancelled(c)) return CANCELLED;
   mul_4(*c, d, (const float*)(in[0]), (float*)(own[0].data), 1L, 3L);  // Mul: c
   f->results[0] = own[0].data;
   return 0;
@@ -491,7 +504,7 @@ static int prepare_3(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_3(d, f->offsets);
+  f->bytes = place_3(d, f->offsets, &m->pool->heap);
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_3(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -512,6 +525,7 @@ static int run_3(Model* m, const void* const* in, void* const* out) {
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own + 0, 12L))) return fail(m, NO_MEMORY, "Tanh \047d\047");
+  if (cancelled(c)) return CANCELLED;
   tanh_5(*c, d, (const float*)(in[0]), (float*)(own[0].data), 1L, 3L);  // Tanh: d
   f->results[0] = own[0].data;
   return 0;

@@ -5,6 +5,7 @@
 #include "failure.h"
 #include "gather.hpp"
 #include "map.hpp"
+#include "options.h"
 #include "reduce.hpp"
 #include "sequence.hpp"
 #include "sizes.h"
@@ -127,16 +128,16 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   static const int orders[] = {0, 1, 2};
   isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
-  void* work = malloc(arena_scratch(BUFFERS_0));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
   const isize total = arena_plan(&items, orders, 1, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -197,7 +198,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -216,13 +223,20 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((4L*d->s_m) > 0) if ((failed = gather_0(*c, d, 1L, d->s_n, 4L, d->s_m, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (uint32_t*)(f->arena.data + at[0]))) != 0) return fail(m, failed, "Gather \047Gather_0\047");  // Gather: Gather_0
+  if (cancelled(c)) return CANCELLED;
   if (d->s_m > 0) ReduceSum_1(*c, d, (bool*)(f->arena.data + at[1]), ReduceSizes{.outer = d->s_m, .reduce = 4L, .inner = 1L, .cols = d->s_m}, (const float*)(f->arena.data + at[0]));  // ReduceSum + Greater: ReduceSum_1, Greater_2
+  if (cancelled(c)) return CANCELLED;
   if ((failed = count_compress_2(*c, d, (const bool*)(f->arena.data + at[1]), d->s_m, &d->s__compress_1)) != 0) return fail(m, failed, "Compress: count \047Compress_3\047");  // Compress: count: Compress_3
   if (!((16.0*(double)d->s__compress_1) < TOO_LARGE && obtain(own + 0, (16L*d->s__compress_1)))) return fail(m, NO_MEMORY, "Compress \047Compress_3\047");
+  if (cancelled(c)) return CANCELLED;
   if ((4L*d->s__compress_1) > 0) compress_3(*c, d, (const bool*)(f->arena.data + at[1]), d->s_m, 1L, d->s_m, 16L, (const uint32_t*)(f->arena.data + at[0]), (uint32_t*)(own[0].data));  // Compress: Compress_3
+  if (cancelled(c)) return CANCELLED;
   if ((4L*d->s_m) > 0) neg_4(*c, d, (const float*)(f->arena.data + at[0]), (float*)(f->arena.data + at[0]), 1L, (4L*d->s_m));  // Neg: Neg_5
+  if (cancelled(c)) return CANCELLED;
   if ((4L*d->s_n) > 0) if ((failed = scatter_nd_5(*c, d, d->s_n, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (const uint32_t*)(f->arena.data + at[0]), (uint32_t*)(f->arena.data + at[2]), d->s_m, 4L)) != 0) return fail(m, failed, "ScatterND \047ScatterND_6\047");  // ScatterND: ScatterND_6
+  if (cancelled(c)) return CANCELLED;
   if ((2L*d->s_n) > 0) top_k_6(*c, d, d->s_n, 4L, 1L, 2L, (const float*)(f->arena.data + at[2]), (float*)(out[1]), (int64_t*)(out[2]));  // TopK: TopK_7
   f->results[0] = own[0].data;
   return 0;

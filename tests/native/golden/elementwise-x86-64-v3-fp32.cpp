@@ -4,6 +4,7 @@
 #include "element.hpp"
 #include "failure.h"
 #include "map.hpp"
+#include "options.h"
 #include "reduce.hpp"
 #include "threads.hpp"
 #include "model.h"
@@ -105,16 +106,16 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   static const int orders[] = {0};
   isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
-  void* work = malloc(arena_scratch(BUFFERS_0));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
   const isize total = arena_plan(&items, orders, 1, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -175,7 +176,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -194,8 +201,11 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((24L*d->s_batch) > 0) add_mul_tanh_neg_exp_0(*c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m->weights + 0L), (float*)(out[0]), 8L, (float*)(f->arena.data + at[0]), 8L, (3L*d->s_batch), 8L);  // Add + Mul + Tanh + Neg + Exp: Add_0, Mul_1, Tanh_2, Neg_3, 1 more
+  if (cancelled(c)) return CANCELLED;
   if ((3L*d->s_batch) > 0) ReduceMax_1(*c, d, (float*)(out[1]), ReduceSizes{.outer = (3L*d->s_batch), .reduce = 8L, .inner = 1L, .cols = (3L*d->s_batch)}, (const float*)(f->arena.data + at[0]));  // ReduceMax: ReduceMax_5
+  if (cancelled(c)) return CANCELLED;
   if ((24L*d->s_batch) > 0) less_where_cast_2(*c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d->s_batch), 8L);  // Less + Where + Cast: Less_6, Where_7, Cast_8
   return 0;
 }

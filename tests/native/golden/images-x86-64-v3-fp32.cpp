@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "gemm.hpp"
 #include "gemm_sizes.hpp"
+#include "options.h"
 #include "pool.hpp"
 #include "softmax.hpp"
 #include "threads.hpp"
@@ -174,8 +175,8 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   offsets[0] = 0L;
   offsets[1] = 16384L;
   offsets[2] = 0L;
@@ -247,7 +248,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -266,13 +273,21 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   conv_0(*c, d, (const float*)(m->weights + 0L), (float*)(f->arena.data + at[0]), 16L, ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 3L}, (const float*)(in[0]), (const float*)(m->weights + 64L));  // Conv + Relu: Conv_0, Relu_1
+  if (cancelled(c)) return CANCELLED;
   conv_1(*c, d, (const float*)(m->weights + 1792L), (float*)(f->arena.data + at[1]), 16L, DepthwiseSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const float*)(f->arena.data + at[0]), (const float*)(m->weights + 1856L));  // Conv + Clip: Conv_2, Clip_3
+  if (cancelled(c)) return CANCELLED;
   conv_2(*c, d, (const float*)(m->weights + 2432L), (float*)(f->arena.data + at[2]), 16L, GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}, (const float*)(f->arena.data + at[1]), (const float*)(m->weights + 2496L));  // Conv + Relu: Conv_4, Relu_5
+  if (cancelled(c)) return CANCELLED;
   conv_3(*c, d, (const float*)(m->weights + 3520L), (const float*)(f->arena.data + at[1]), 16L, (float*)(f->arena.data + at[1]), 16L, ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 16L}, (const float*)(f->arena.data + at[2]), (const float*)(m->weights + 3584L));  // Conv + Add + Relu: Conv_6, Add_7, Relu_8
+  if (cancelled(c)) return CANCELLED;
   pool_4(*c, d, (float*)(f->arena.data + at[3]), 16L, PoolSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 8L, .out_width = 8L, .kernel_height = 2L, .kernel_width = 2L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 16L}, (const float*)(f->arena.data + at[1]));  // MaxPool: MaxPool_9
+  if (cancelled(c)) return CANCELLED;
   global_pool_5(*c, d, (float*)(f->arena.data + at[4]), 1L, 64L, 16L, (const float*)(f->arena.data + at[3]));  // GlobalAveragePool: GlobalAveragePool_10
+  if (cancelled(c)) return CANCELLED;
   matmul_6(*c, d, (const float*)(m->weights + 40448L), (float*)(f->arena.data + at[5]), GemmSizes{.m = 1L, .n = 10L, .k = 16L, .lda = 16L}, (const float*)(f->arena.data + at[4]), (const float*)(m->weights + 40512L));  // Gemm: Gemm_12
+  if (cancelled(c)) return CANCELLED;
   softmax_7(*c, d, (float*)(out[0]), 10L, (const float*)(f->arena.data + at[5]), 1L);  // Softmax: Softmax_13
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "integer.hpp"
 #include "integer_depthwise.hpp"
 #include "map.hpp"
+#include "options.h"
 #include "pool.hpp"
 #include "threads.hpp"
 #include "windows.hpp"
@@ -232,8 +233,8 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   offsets[0] = 0L;
   offsets[1] = 576L;
   offsets[2] = 7232L;
@@ -305,7 +306,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -324,16 +331,27 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   div_round_add_clip_cast_0(*c, d, (const float*)(in[0]), 0x1.4c98600000000p-6f, 121.0f, (uint8_t*)(f->arena.data + at[0]), 1L, 540L);  // Div + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
+  if (cancelled(c)) return CANCELLED;
   copy_1(*c, d, (const uint8_t*)(f->arena.data + at[0]), (uint8_t*)(f->arena.data + at[1]), 1L, 6L, 9L, 10L, 540L, 90L, 10L, 1L, 540L, 1L, 60L, 6L);  // reorder
+  if (cancelled(c)) return CANCELLED;
   integer_conv_2(*c, d, (const float*)(m->weights + 0L), (const float*)(m->weights + 128L), 0x1.391c8e0000000p+4f, 121.0f, (uint8_t*)(f->arena.data + at[2]), 20L, (const uint8_t*)(m->weights + 256L), (const uint8_t*)(f->arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m->weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast: Conv_4, Conv_4, Conv_4, Conv_4, 6 more
+  if (cancelled(c)) return CANCELLED;
   integer_conv_3(*c, d, (const float*)(m->weights + 3776L), 121.0f, (uint8_t*)(f->arena.data + at[3]), 20L, (const uint8_t*)(m->weights + 256L), (const uint8_t*)(f->arena.data + at[2]), DepthwiseSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 9L, .out_width = 10L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const int16_t*)(m->weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast: Conv_9, Conv_9, QuantizeLinear_10, QuantizeLinear_10, 3 more
+  if (cancelled(c)) return CANCELLED;
   integer_conv_4(*c, d, (const float*)(m->weights + 4416L), -121.0f, 134.0f, 0x1.03afb80000000p-5f, (const uint8_t*)(f->arena.data + at[2]), 20L, 121.0f, 0x1.a29c780000000p-5f, 0x1.f62b6a0000000p-5f, 121.0f, (uint8_t*)(f->arena.data + at[2]), 20L, (const uint8_t*)(m->weights + 256L), (const uint8_t*)(f->arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m->weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + MultiplyAdd + Cast + Sub + MultiplyAdd + Add + Div + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15,
+  if (cancelled(c)) return CANCELLED;
   cast_sub_mul_5(*c, d, (const uint8_t*)(f->arena.data + at[2]), 121.0f, 0x1.f62b6a0000000p-5f, (float*)(f->arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul: DequantizeLinear_18, DequantizeLinear_18, DequantizeLinear_18
+  if (cancelled(c)) return CANCELLED;
   pool_6(*c, d, 0x1.f62b6a0000000p-5f, 121.0f, (uint8_t*)(f->arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}, (const float*)(f->arena.data + at[4]));  // MaxPool + Div + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
+  if (cancelled(c)) return CANCELLED;
   copy_1(*c, d, (const uint8_t*)(f->arena.data + at[5]), (uint8_t*)(f->arena.data + at[6]), 1L, 20L, 3L, 3L, 180L, 1L, 60L, 20L, 180L, 9L, 3L, 1L);  // reorder
+  if (cancelled(c)) return CANCELLED;
   neg_7(*c, d, (const float*)(f->arena.data + at[4]), (float*)(f->arena.data + at[4]), 1L, 1800L);  // Neg: Neg_27
+  if (cancelled(c)) return CANCELLED;
   integer_matmul_8(*c, d, (const float*)(m->weights + 11584L), (const float*)(m->weights + 11648L), -121.0f, 134.0f, 0x1.99999a0000000p-4f, (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f->arena.data + at[6]), (const uint8_t*)(m->weights + 256L), (const int16_t*)(m->weights + 5824L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul: Gemm_24, Gemm_24, DequantizeLinear_26, DequantizeLinear_26, 3 more
+  if (cancelled(c)) return CANCELLED;
   copy_9(*c, d, (const uint32_t*)(f->arena.data + at[4]), (uint32_t*)(out[1]), 1L, 20L, 9L, 10L, 1800L, 1L, 200L, 20L, 1800L, 90L, 10L, 1L);  // output
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "blocks.h"
 #include "element.hpp"
 #include "failure.h"
+#include "options.h"
 #include "recurrent.hpp"
 #include "threads.hpp"
 #include "model.h"
@@ -103,16 +104,16 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   static const int orders[] = {0, 1, 2};
   isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
-  void* work = malloc(arena_scratch(BUFFERS_0));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
   const isize total = arena_plan(&items, orders, 1, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -173,7 +174,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -192,7 +199,9 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((448L*d->s_batch) > 0) gate_inputs_0(*c, d, (const float*)(in[0]), (float*)(f->arena.data + at[0]), (7L*d->s_batch), 5L, 32L, 64L, 1L, (const float*)(m->weights + 1280L), 32L, 0L, (const float*)(m->weights + 0L), 160L);  // LSTM: inputs: LSTM_0
+  if (cancelled(c)) return CANCELLED;
   if ((80L*d->s_batch) + (2L*d->s_batch) + (112L*d->s_batch) + (16L*d->s_batch) > 0) if ((failed = lstm_1(*c, d, (const float*)(f->arena.data + at[0]), (float*)(f->arena.data + at[1]), (int64_t*)(f->arena.data + at[2]), (float*)(out[0]), (float*)(out[1]), (float*)(out[2]), 7L, d->s_batch, 8L, 2L, (64L*d->s_batch), 64L, 32L, (8L*d->s_batch), 8L, (8L*d->s_batch), 8L, (16L*d->s_batch), 8L, (8L*d->s_batch), (const float*)(m->weights + 1536L), 256L, 0L, 8L, 8L)) != 0) return fail(m, failed, "LSTM \047LSTM_0\047");  // LSTM: LSTM_0
   return 0;
 }

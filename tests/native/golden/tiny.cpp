@@ -6,6 +6,7 @@
 #include "failure.h"
 #include "interleave.hpp"
 #include "map.hpp"
+#include "options.h"
 #include "threads.hpp"
 #include "model.h"
 #include <stdio.h>
@@ -94,16 +95,16 @@ static inline isize live_bytes_0(const Sizes* d) {
 }
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_0(const Sizes* d, isize* offsets) {
-  (void)d;
+static isize place_0(const Sizes* d, isize* offsets, const Heap* heap) {
+  (void)d, (void)heap;
   static const int orders[] = {0};
   isize bytes[BUFFERS_0 + 1];
   const ArenaItems items = {bytes, first_step_0, last_step_0, BUFFERS_0};
-  void* work = malloc(arena_scratch(BUFFERS_0));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_0));
   if (!work) return -1;
   buffer_sizes_0(d, bytes);
   const isize total = arena_plan(&items, orders, 1, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;
 }
 
@@ -164,7 +165,13 @@ static int prepare_0(Model* m) {
     m->error = wrong;
     return DIFFERENT_SIZES;
   }
-  f->bytes = place_0(d, f->offsets);
+  f->bytes = place_0(d, f->offsets, &m->pool->heap);
+  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
   if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_0(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
@@ -183,8 +190,11 @@ static int run_0(Model* m, const void* const* in, void* const* out) {
   const isize* at = f->offsets;
   Block* own = f->own + f->turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
+  if (cancelled(c)) return CANCELLED;
   if ((24L*d->s_batch) > 0) add_mul_tanh_0(*c, d, (const float*)(in[0]), 8L, (const float*)(m->weights + 0L), (float*)(out[0]), 8L, (3L*d->s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
+  if (cancelled(c)) return CANCELLED;
   if ((24L*d->s_batch) > 0) relu_1(*c, d, (const float*)(in[0]), (float*)(f->arena.data + at[0]), 1L, (24L*d->s_batch));  // Relu: Relu_3
+  if (cancelled(c)) return CANCELLED;
   if ((24L*d->s_batch) > 0) copy_2(*c, d, d->s_batch, 8L, (const uint32_t*)(f->arena.data + at[0]), (uint32_t*)(out[1]));  // output
   return 0;
 }
@@ -197,20 +207,40 @@ static inline void read_sizes(Sizes* d, const int64_t* symbols) {
 extern "C" {
 
 INFUSE_API const char* infuse_metadata(void) {
-  return "{\"abi\":2,\"name\":\"tiny\",\"inputs\":[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]}],\"outputs\":[{\"name\":\"y0\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]},{\"name\":\"y1\",\"dtype\":\"float32\",\"shape\":[\"batch\",8,3]}],\"symbols\":[\"batch\"],\"weights_bytes\":64,\"weights_hash\":\"0\"}";
+  return "{\"abi\":3,\"name\":\"tiny\",\"inputs\":[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]}],\"outputs\":[{\"name\":\"y0\",\"dtype\":\"float32\",\"shape\":[\"batch\",3,8]},{\"name\":\"y1\",\"dtype\":\"float32\",\"shape\":[\"batch\",8,3]}],\"symbols\":[\"batch\"],\"weights_bytes\":64,\"weights_hash\":\"0\"}";
+}
+
+INFUSE_API const char* infuse_status(int code) { return status_text(code); }
+
+INFUSE_API int infuse_create(const infuse_options* options, void** context) {
+  *context = NULL;
+  if (!options_valid(options, INT64_C(64), false)) return INFUSE_BAD_OPTIONS;
+  const Heap heap = {options->allocate, options->release, options->heap};
+  Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
+  if (!m) return INFUSE_OUT_OF_MEMORY;
+  m->weights = (const char*)options->weights;
+  m->pool = context_open(options);
+  m->error = "";
+  if (!m->pool) {
+    memory_close(&heap, (char*)m);
+    return INFUSE_OUT_OF_MEMORY;
+  }
+  open_blocks(&m->f0.arena, 1, &m->pool->heap);
+  open_blocks(m->f0.own, 4, &m->pool->heap);
+  lend(&m->f0.arena, options);
+  *context = m;
+  return INFUSE_OK;
 }
 
 INFUSE_API void* infuse_open(const void* weights, int threads) {
-  Model* m = (Model*)calloc(1, sizeof(Model));
-  if (!m) return NULL;
-  m->weights = (const char*)weights;
-  m->pool = context_open(threads);
-  m->error = "";
-  if (!m->pool) {
-    free(m);
-    return NULL;
-  }
-  return m;
+  const infuse_options options = usual_options(weights, threads);
+  void* context;
+  infuse_create(&options, &context);
+  return context;
+}
+
+INFUSE_API void infuse_cancel(void* context, int cancel) {
+  context_cancel(((Model*)context)->pool, cancel);
 }
 
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {
@@ -223,6 +253,16 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {
   return dims[0] < 0 || dims[3] < 0 ? INFUSE_BAD_DATA : INFUSE_OK;
 }
 
+INFUSE_API int64_t infuse_needed_bytes(const int64_t* symbols) {
+  isize offsets[BUFFERS_0 + 1];
+  Sizes sizes;
+  Sizes* d = &sizes;
+  memset(d, 0, sizeof sizes);
+  read_sizes(d, symbols);
+  if (d->s_batch < 0 || misfit_0(d)) return -1;
+  return place_0(d, offsets, NULL);
+}
+
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
                           void* const* outputs) {
   const FlushSubnormals flush;
@@ -231,8 +271,8 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->pool->index_limit = -1;
   read_sizes(&m->d, symbols);
   const int failed = run_0(m, inputs, outputs);
-  if (!failed) return INFUSE_OK;
-  return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
+  if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
+  return failure_status(failed);
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
@@ -260,10 +300,11 @@ INFUSE_API int64_t infuse_live_bytes(void* context) {
 INFUSE_API void infuse_close(void* context) {
   if (!context) return;
   Model* m = (Model*)context;
-  memory_close(m->f0.arena.own);
+  close_blocks(&m->f0.arena, 1);
   close_blocks(m->f0.own, 4);
+  const Heap heap = m->pool->heap;
   context_close(m->pool);
-  free(context);
+  memory_close(&heap, (char*)m);
 }
 
 }  // extern "C"

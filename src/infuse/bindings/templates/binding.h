@@ -35,7 +35,7 @@ enum { @P@_BINDING_WORDS = @WORDS@, @P@_BINDING_TEXT = 512 };
 #define @P@_BINDING_MOST 1125899906842624.0 /* 2^50: sizes beyond are none */
 
 typedef struct @P@_loaded {
-  const void* data; /* what infuse_open takes; NULL: a part of the library, or nothing */
+  const void* data; /* what infuse_create takes; NULL: a part of the library, or nothing */
   void* memory;
   size_t mapped;
 } @P@_loaded;
@@ -222,25 +222,31 @@ INFUSE_BINDING void* @P@_binding_load(const char* path, char* text) {
   return bytes < 0 ? NULL : @P@_binding_whole(weights, bytes, text);
 }
 
-/* A context for loaded weights, which outlive it. NULL with a text. */
-INFUSE_BINDING void* @P@_binding_open(const void* loaded, int threads, char* text) {
+/* A context for loaded weights, which outlive it. A code, -1 for another model's library, with a text. */
+INFUSE_BINDING int @P@_binding_open(const void* loaded, int threads, void** context, char* text) {
   const char* const metadata = infuse_metadata();
   static const char* const parts[] = {
 @IDENTITY@};
-  void* context;
+  infuse_options options;
+  int code;
+  *context = NULL;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (strstr(metadata, parts[i])) continue;
     @P@_binding_fail(text, "another model is linked: give each a prefix of its own (infuse compile --prefix)");
-    return NULL;
+    return -1;
   }
-#if !defined(_WIN32)
-  if (threads <= 0) threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-  if (threads <= 0) threads = 1;
-  context = infuse_open(((const @P@_loaded*)loaded)->data, threads);
-  if (!context) @P@_binding_fail(text, "%s", @REFUSAL@);
-  return context;
+  memset(&options, 0, sizeof options);
+  options.abi = INFUSE_ABI;
+  options.threads = threads > 0 ? threads : 0;
+  options.weights = ((const @P@_loaded*)loaded)->data;
+  options.weights_bytes = @WEIGHTS_BYTES@;
+  code = infuse_create(&options, context);
+  if (code) @P@_binding_fail(text, "%s", @REFUSAL@);
+  return code;
 }
+
+/* While `cancel` is not 0, runs end with INFUSE_CANCELLED. Any thread may call it. */
+INFUSE_BINDING void @P@_binding_cancel(void* context, int cancel) { infuse_cancel(context, cancel); }
 
 /* Runs what a frame describes that @P@_binding_sizes has checked. */
 INFUSE_BINDING int @P@_binding_run(void* context, const int64_t* frame) {

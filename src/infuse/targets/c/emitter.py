@@ -30,6 +30,8 @@ _HEADERS: Final = (
     "whole.h",
     "memory.h",
     "blocks.h",
+    "interface.h",
+    "options.h",
     "failure.h",
     "arena.h",
     "sizes.h",

@@ -72,7 +72,7 @@ class CallWriter:
             f"if (!context_reserve(c, {bytes_})) return fail(m, NO_MEMORY, {where});"
             for bytes_ in map(self._language.scratch, step.scratch)
         ]
-        lines.append(self._call(step, where))
+        lines += ["if (cancelled(c)) return CANCELLED;", self._call(step, where)]
         return (
             self._recorded(self._program.number, number, where, lines) if self._recorded else lines
         )

@@ -24,17 +24,37 @@ extern const char infuse_embedded_weights[];
 """
 """Declares the weights that are a part of the library."""
 
-_OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
-  Model* m = (Model*)calloc(1, sizeof(Model));
-  if (!m) return NULL;
+_REFUSED = "  if (!tiles_granted()) return INFUSE_REFUSED;\n"
+_OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
+
+INFUSE_API int infuse_create(const infuse_options* options, void** context) {
+  *context = NULL;
+  if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
+@REFUSED@  const Heap heap = {options->allocate, options->release, options->heap};
+  Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
+  if (!m) return INFUSE_OUT_OF_MEMORY;
   m->weights = @WEIGHTS@;
-  m->pool = context_open(threads);
+  m->pool = context_open(options);
   m->error = "";
   if (!m->pool) {
-    free(m);
-    return NULL;
+    memory_close(&heap, (char*)m);
+    return INFUSE_OUT_OF_MEMORY;
   }
-  return m;
+@BLOCKS@
+  lend(&m->f0.arena, options);
+  *context = m;
+  return INFUSE_OK;
+}
+
+INFUSE_API void* infuse_open(const void* weights, int threads) {
+  const infuse_options options = usual_options(weights, threads);
+  void* context;
+  infuse_create(&options, &context);
+  return context;
+}
+
+INFUSE_API void infuse_cancel(void* context, int cancel) {
+  context_cancel(((Model*)context)->pool, cancel);
 }
 
 """
@@ -83,10 +103,7 @@ def interface_text(
     )
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
-    weights, declared = "(const char*)weights", ""
-    if info.get("embedded"):
-        weights, declared = f"weights ? {weights} : infuse_embedded_weights", _EMBEDDED
-    opening = declared + _OPEN.replace("@WEIGHTS@", weights)
+    opening = _opening(frames, info)
     return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
@@ -101,6 +118,16 @@ def interface_text(
   return {negative} ? INFUSE_BAD_DATA : INFUSE_OK;
 }}
 
+INFUSE_API int64_t infuse_needed_bytes(const int64_t* symbols) {{
+  isize offsets[BUFFERS_0 + 1];
+  Sizes sizes;
+  Sizes* d = &sizes;
+  memset(d, 0, sizeof sizes);
+  read_sizes(d, symbols);
+  if ({valid} || misfit_0(d)) return -1;
+  return place_0(d, offsets, NULL);
+}}
+
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
                           void* const* outputs) {{
 {language.begin}  Model* m = (Model*)context;
@@ -108,11 +135,28 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->pool->index_limit = -1;
 {added.begin}  read_sizes(&m->d, symbols);
 {_defaults(program)}  const int failed = run_0(m, inputs, outputs);
-  if (!failed) return INFUSE_OK;
-  return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
+  if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
+  return failure_status(failed);
 }}
 
 {_state_text(frames, info, added)}"""
+
+
+def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
+    """What opens contexts and lets others end their runs."""
+    inside = bool(info.get("embedded"))
+    weights = "(const char*)options->weights"
+    fields = {
+        "BYTES": f"INT64_C({info.get('weights_bytes', 0)})",
+        "INSIDE": str(inside).lower(),
+        "REFUSED": _REFUSED if info.get("tiles") else "",
+        "WEIGHTS": f"options->weights ? {weights} : infuse_embedded_weights" if inside else weights,
+        "BLOCKS": "\n".join(frame.open_text() for frame in frames),
+    }
+    text = _OPEN
+    for key, value in fields.items():
+        text = text.replace(f"@{key}@", value)
+    return _EMBEDDED * inside + text
 
 
 def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: Additions) -> str:
@@ -144,8 +188,9 @@ INFUSE_API int64_t infuse_live_bytes(void* context) {{
   if (!context) return;
   Model* m = (Model*)context;
 {chr(10).join(frame.close_text() for frame in frames)}
-{added.end}  context_close(m->pool);
-  free(context);
+{added.end}  const Heap heap = m->pool->heap;
+  context_close(m->pool);
+  memory_close(&heap, (char*)m);
 }}
 """
 

@@ -17,6 +17,14 @@ from infuse.targets.text.names import comment
 from infuse.targets.text.plan import buffer_sizes
 from infuse.targets.text.sizes import fields_in, size_text, symbol_field
 
+SMALL_ARENA: Final = """  if (f->arena.lent && f->bytes > f->arena.capacity) {
+    snprintf(m->text, sizeof m->text, "the arena has %lld bytes, and these sizes need %lld",
+             (long long)f->arena.capacity, (long long)f->bytes);
+    m->error = m->text;
+    return NO_MEMORY;
+  }
+"""
+"""Refuses memory of the host that is too small."""
 _MOST_CALLS: Final = 500  # in a function: what compiling one takes grows with their square
 
 
@@ -99,8 +107,8 @@ static int prepare_{n}(Model* m) {{
     m->error = wrong;
     return DIFFERENT_SIZES;
   }}
-  f->bytes = place_{n}(d, f->offsets);
-  if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_{n}(d)) ||
+  f->bytes = place_{n}(d, f->offsets, &m->pool->heap);
+{"" if n else SMALL_ARENA}  if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_{n}(d)) ||
       !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
   memcpy(f->key, key, sizeof key);
@@ -158,11 +166,21 @@ static int run_{n}(Model* m, const void* const* in, void* const* out) {{
         }
         return {name: count for name, count in counts.items() if count}
 
+    def open_text(self) -> str:
+        """What lets the frame's memory come from the context's heap."""
+        f = f"m->f{self.number}"
+        blocks = {"arena": 1, **self._blocks}
+        lines = [
+            f"  open_blocks({'&' * (name == 'arena')}{f}.{name}, {count}, &m->pool->heap);"
+            for name, count in blocks.items()
+        ]
+        return "\n".join(lines)
+
     def close_text(self) -> str:
         """What frees the frame's memory."""
         f = f"m->f{self.number}"
         lines = [f"  close_blocks({f}.{name}, {count});" for name, count in self._blocks.items()]
-        return "\n".join([f"  memory_close({f}.arena.own);", *lines])
+        return "\n".join([f"  close_blocks(&{f}.arena, 1);", *lines])
 
     def bytes_text(self) -> str:
         """Bytes that the frame holds."""

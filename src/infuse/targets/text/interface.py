@@ -13,11 +13,13 @@ from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
 from infuse.runtime.folder import HEADER, LIBRARY
+from infuse.targets import KERNELS
 from infuse.targets.text.embedded import embedded_files
 
 EXAMPLE: Final = "example.c"
 _FUNCTIONS: Final = (
-    "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile|embedded_weights"
+    "metadata|status|open|create|shapes|needed_bytes|run|cancel|output|error|arena_bytes|live_bytes"
+    "|close|profile|embedded_weights"
 )
 _NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")
 _SIZE: Final = 8
@@ -59,6 +61,7 @@ def header(metadata: Mapping[str, Any]) -> str:
     inputs, outputs, symbols = (metadata.get(key, ()) for key in ("inputs", "outputs", "symbols"))
     values = ", ".join([str(_SIZE)] * len(symbols)) or "0"
     fields = {
+        "TYPES": _types(),
         "GUARD": f"{prefix.upper()}_MODEL_H",
         "VALUES": values,
         "PAD": " " * max(1, 24 - len(values)),
@@ -76,6 +79,12 @@ def header(metadata: Mapping[str, Any]) -> str:
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
+
+
+def _types() -> str:
+    """What the interfaces of all models share."""
+    text = (KERNELS / "interface.h").read_text("utf-8")
+    return text[text.index("#ifndef INFUSE_ABI") :]
 
 
 def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:

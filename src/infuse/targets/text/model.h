@@ -19,21 +19,24 @@
 #ifndef @GUARD@
 #define @GUARD@
 
+#include <stddef.h>
 #include <stdint.h>
 
+@TYPES@
 #ifndef INFUSE_API
 #if defined(_WIN32)
 #define INFUSE_API __declspec(dllexport)
 #else
 #define INFUSE_API __attribute__((visibility("default")))
 #endif
-
-enum { INFUSE_OK = 0, INFUSE_OUT_OF_MEMORY = 1, INFUSE_BAD_DATA = 2 };
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** A code, such as INFUSE_BAD_OPTIONS, in words. */
+INFUSE_API const char* infuse_status(int code);
 
 /** A JSON object: abi, name, inputs, outputs (name, dtype, shape, late, optional), symbols, target, weights_bytes. */
 INFUSE_API const char* infuse_metadata(void);
@@ -45,17 +48,29 @@ INFUSE_API const char* infuse_metadata(void);
  */
 INFUSE_API void* infuse_open(const void* weights, int threads);
 
+/** The same as the options say. Returns a code, and stores NULL unless it is INFUSE_OK. */
+INFUSE_API int infuse_create(const infuse_options* options, void** context);
+
 /**
  * Writes all sizes of all outputs, one after another, for these symbol values. Nonzero when they are invalid.
  * A size that depends on the elements of the inputs is -1: infuse_output tells it after the run.
  */
 INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims);
 
+/** Bytes of the arena that a run takes for these symbol values; -1 when they are invalid. */
+INFUSE_API int64_t infuse_needed_bytes(const int64_t* symbols);
+
 /**
  * Computes the outputs. NULL in place of an optional input stands for its default. A context runs one call at a time; several contexts may run at once.
  * Inputs and outputs may have any alignment that suits their element type, and must not overlap.
  */
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs, void* const* outputs);
+
+/**
+ * While `cancel` is not 0, runs of the context end with INFUSE_CANCELLED before their next step, also the one
+ * that is under way. Any thread may call it, and a handler of signals, until infuse_close begins.
+ */
+INFUSE_API void infuse_cancel(void* context, int cancel);
 
 /**
  * After a run: where an output lies whose sizes only the run finds out, and its sizes. Valid until the next run or

@@ -54,8 +54,8 @@ static inline isize live_bytes_{n}(const Sizes* d) {{
 }}
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static isize place_{n}(const Sizes* d, isize* offsets) {{
-  (void)d;
+static isize place_{n}(const Sizes* d, isize* offsets, const Heap* heap) {{
+  (void)d, (void)heap;
 {_placement(program, plan)}
 }}
 
@@ -121,9 +121,9 @@ def _placement(program: Program, plan: Plan) -> str:
     return f"""  static const int orders[] = {{{orders}}};
   isize bytes[BUFFERS_{n} + 1];
   const ArenaItems items = {{bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
-  void* work = malloc(arena_scratch(BUFFERS_{n}));
+  char* work = memory_open(heap, arena_scratch(BUFFERS_{n}));
   if (!work) return -1;
   buffer_sizes_{n}(d, bytes);
   const isize total = arena_plan(&items, orders, {len(plan.orders)}, offsets, work);
-  free(work);
+  memory_close(heap, work);
   return total;"""

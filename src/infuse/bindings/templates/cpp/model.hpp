@@ -163,8 +163,10 @@ class Session {
  public:
   Session(std::shared_ptr<void> loaded, int threads) : loaded_(std::move(loaded)), lock_(new std::mutex) {
     char text[@P@_BINDING_TEXT];
-    context_ = {@P@_binding_open(loaded_.get(), threads, text), @P@_binding_close};
-    if (!context_) throw Error(INFUSE_OUT_OF_MEMORY, text);
+    void* context = nullptr;
+    const int code = @P@_binding_open(loaded_.get(), threads, &context, text);
+    context_.reset(context);
+    if (code) throw Error(code, text);
   }
 
   /** The outputs for these inputs; Error where they do not fit, and where the run fails. */

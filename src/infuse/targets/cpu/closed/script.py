@@ -33,6 +33,7 @@ _FAILURES: Final = {
     "BAD_SIZES": 5,
     "ENDLESS": 6,
     "ASSERTION": 7,
+    "CANCELLED": 8,
 }
 """As kernels/failure.h numbers them."""
 _HOST: Final = (

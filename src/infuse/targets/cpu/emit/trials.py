@@ -135,23 +135,23 @@ extern "C" {
 INFUSE_API void trials_close(void* bench) {
   Bench* b = (Bench*)bench;
   if (!b) return;
-  memory_close(b->other);
-  memory_close(b->memory);
+  memory_close(nullptr, b->other);
+  memory_close(nullptr, b->memory);
   context_close(b->context);
-  memory_close((char*)b);
+  memory_close(nullptr, (char*)b);
 }
 
 // Null when there is not enough memory.
 INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
-  Bench* b = (Bench*)memory_open(sizeof(Bench));
+  Bench* b = (Bench*)memory_open(nullptr, sizeof(Bench));
   if (!b) return nullptr;
   memset((void*)b, 0, sizeof(Bench));
   Sizes* d = &b->d;
   (void)d;
 %(sizes)s  isize most = 64;
 %(scratch)s  b->context = context_open(threads);
-  b->memory = memory_open(%(total)dL);
-  b->other = memory_open((isize)other_bytes + 64);
+  b->memory = memory_open(nullptr, %(total)dL);
+  b->other = memory_open(nullptr, (isize)other_bytes + 64);
   b->other_bytes = (isize)other_bytes;
   if (!b->context || !b->memory || !b->other || !b->context->reserve(most)) {
     trials_close(b);

@@ -197,7 +197,9 @@ def preamble(
     """
     headers = {"threads.hpp", "element.hpp", *more}.union(*map(headers_of, functions))
     if planning:
-        headers |= {"arena.h", "blocks.h", "failure.h"}.union(*map(call_headers, programs))
+        headers |= {"arena.h", "blocks.h", "failure.h", "options.h"}.union(
+            *map(call_headers, programs)
+        )
         headers |= set().union(
             *(headers_of(s.function) for p in programs for s in p.steps if s.function.is_control)
         )
