@@ -189,6 +189,10 @@ class Session {
 @LATE@
     (void)inputs, (void)outputs;
   }
+
+  /** Ends the run that is under way, and later ones, with INFUSE_CANCELLED, until cancel(false). Any thread may call it. */
+  void cancel(bool cancelled = true) { @P@_binding_cancel(context_.get(), cancelled); }
+
  private:
   static std::int64_t address(const void* data) { return std::int64_t(reinterpret_cast<std::intptr_t>(data)); }
 

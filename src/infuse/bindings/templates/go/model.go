@@ -16,6 +16,7 @@ static inline int @P@_go_call(@PARAMETERS@) {
 import "C"
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -26,6 +27,8 @@ const (
 	OutOfMemory = 1  // there is no memory for a run
 	BadData     = 2  // elements of inputs are not what the model takes
 	Cancelled   = 3  // the run was cancelled
+	BadOptions  = 4  // a context cannot be opened so
+	Refused     = 5  // the system does not let the process use tile registers
 	BadInput    = -1 // inputs or weights do not fit the model
 )
 
@@ -100,29 +103,36 @@ func (m *Model) Session(threads int) (*Session, error) {
 		return nil, &Error{BadInput, "the model is closed"}
 	}
 	text := newText()
-	context := C.@P@_binding_open(m.loaded, C.int(threads), text.at())
-	if context == nil {
-		return nil, text.failure(OutOfMemory)
+	place := (*unsafe.Pointer)(C.calloc(1, C.sizeof_size_t))
+	if place == nil {
+		return nil, &Error{OutOfMemory, "there is no memory"}
+	}
+	defer C.free(unsafe.Pointer(place))
+	if code := C.@P@_binding_open(m.loaded, C.int(threads), place, text.at()); code != 0 {
+		return nil, text.failure(int(code))
 	}
 	m.users++
-	session := &Session{model: m, context: context, frame: make([]int64, @WORDS@+1), text: text}
+	session := &Session{model: m, context: *place, frame: make([]int64, @WORDS@+1), text: text}
 	runtime.SetFinalizer(session, (*Session).Close)
 	return session, nil
 }
 
 // Session is a context of a model. It runs one call at a time; other goroutines wait.
 type Session struct {
-	lock    sync.Mutex
-	model   *Model
-	context unsafe.Pointer
-	frame   []int64
-	text    message
+	lock       sync.Mutex
+	cancelling sync.Mutex
+	model      *Model
+	context    unsafe.Pointer
+	frame      []int64
+	text       message
 }
 
 // Close frees the memory of the session, after a run that is under way.
 func (s *Session) Close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
 	if s.context == nil {
 		return
 	}
@@ -146,6 +156,53 @@ func (s *Session) RunInto(in *Inputs, out *Outputs) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.run(in, out)
+}
+
+// RunContext is Run that ends before its next step when ctx is done: the error is that of ctx then.
+func (s *Session) RunContext(ctx context.Context, in *Inputs) (*Outputs, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ctx.Done():
+			s.Cancel(true)
+		case <-ended:
+		}
+	}()
+	out := new(Outputs)
+	err := s.run(in, out)
+	close(ended)
+	<-watched
+	if ctx.Err() != nil {
+		s.Cancel(false)
+		if failure, ok := err.(*Error); ok && failure.Code == Cancelled {
+			return nil, ctx.Err()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Cancel(true) ends the run that is under way, and later ones, with Cancelled, until Cancel(false). Any goroutine may
+// call it.
+func (s *Session) Cancel(cancelled bool) {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	if s.context == nil {
+		return
+	}
+	value := C.int(0)
+	if cancelled {
+		value = 1
+	}
+	C.@P@_binding_cancel(s.context, value)
 }
 
 func (s *Session) run(in *Inputs, out *Outputs) error {

@@ -42,10 +42,11 @@ public final class Model implements AutoCloseable {
   public synchronized Session session(int threads) {
     if (closed) throw new ModelException(ModelException.BAD_INPUT, "the model is closed");
     Text text = new Text();
-    long context = Native.open(loaded, threads, text.address);
-    if (context == 0) throw text.failure(ModelException.OUT_OF_MEMORY);
+    ByteBuffer place = ByteBuffer.allocateDirect(8).order(ByteOrder.LITTLE_ENDIAN);
+    int code = Native.open(loaded, threads, Native.address(place), text.address);
+    if (code != 0) throw text.failure(code);
     users++;
-    return new Session(this, context);
+    return new Session(this, place.getLong(0));
   }
 
   /** Frees the weights when all sessions are closed. */

@@ -11,6 +11,10 @@ public final class ModelException extends RuntimeException {
   public static final int BAD_DATA = 2;
   /** The run was cancelled. */
   public static final int CANCELLED = 3;
+  /** A context cannot be opened so. */
+  public static final int BAD_OPTIONS = 4;
+  /** The system does not let the process use tile registers. */
+  public static final int REFUSED = 5;
 
   private final int code;
 

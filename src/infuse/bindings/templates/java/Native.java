@@ -18,7 +18,10 @@ final class Native {
 
   static native void unload(long loaded);
 
-  static native long open(long loaded, int threads, long text);
+  /** Stores the context at `place`, which is 8 bytes of zeros. */
+  static native int open(long loaded, int threads, long place, long text);
+
+  static native void cancel(long context, int cancelled);
 
   static native void close(long context);
 

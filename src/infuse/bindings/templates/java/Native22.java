@@ -13,14 +13,16 @@ import java.nio.ByteBuffer;
 
 /** Functions of the library, by the foreign function interface. Memory is passed by address. */
 final class Native {
-  private static final MethodHandle LOAD, COPIED, UNLOAD, OPEN, CLOSE, SIZES, SHAPES, RUN, ERROR, RANK, RESULT;
+  private static final MethodHandle LOAD, COPIED, UNLOAD, OPEN, CLOSE, SIZES, SHAPES, RUN, ERROR, RANK,
+      RESULT, CANCEL;
 
   static {
     Library.load();
     LOAD = function("load", JAVA_LONG, JAVA_LONG, JAVA_LONG);
     COPIED = function("copied", JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     UNLOAD = function("unload", null, JAVA_LONG);
-    OPEN = function("open", JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG);
+    OPEN = function("open", JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG);
+    CANCEL = function("cancel", null, JAVA_LONG, JAVA_INT);
     CLOSE = function("close", null, JAVA_LONG);
     SIZES = function("sizes", JAVA_INT, JAVA_LONG, JAVA_LONG);
     SHAPES = function("shapes", JAVA_INT, JAVA_LONG, JAVA_LONG);
@@ -71,9 +73,10 @@ final class Native {
     }
   }
 
-  static long open(long loaded, int threads, long text) {
+  /** Stores the context at `place`, which is 8 bytes of zeros. */
+  static int open(long loaded, int threads, long place, long text) {
     try {
-      return (long) OPEN.invokeExact(loaded, threads, text);
+      return (int) OPEN.invokeExact(loaded, threads, place, text);
     } catch (Throwable error) {
       throw impossible(error);
     }
@@ -82,6 +85,14 @@ final class Native {
   static void close(long context) {
     try {
       CLOSE.invokeExact(context);
+    } catch (Throwable error) {
+      throw impossible(error);
+    }
+  }
+
+  static void cancel(long context, int cancelled) {
+    try {
+      CANCEL.invokeExact(context, cancelled);
     } catch (Throwable error) {
       throw impossible(error);
     }

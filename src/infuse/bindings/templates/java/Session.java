@@ -14,6 +14,7 @@ public final class Session implements AutoCloseable {
   private final LongBuffer frame = memory.asLongBuffer();
   private final long frameAddress = Native.address(memory);
   private final Model.Text text = new Model.Text();
+  private final Object cancelling = new Object();
   private long context;
 
   Session(Model model, long context) {
@@ -50,10 +51,19 @@ public final class Session implements AutoCloseable {
   /** Frees the memory of the session, after a run that is under way. */
   @Override
   public synchronized void close() {
-    if (context == 0) return;
-    Native.close(context);
-    context = 0;
+    synchronized (cancelling) {
+      if (context == 0) return;
+      Native.close(context);
+      context = 0;
+    }
     model.release();
+  }
+
+  /** Ends the run that is under way, and later ones, with CANCELLED, until cancel(false). Any thread may call it. */
+  public void cancel(boolean cancelled) {
+    synchronized (cancelling) {
+      if (context != 0) Native.cancel(context, cancelled ? 1 : 0);
+    }
   }
 
   private void describe(int at, int place, int rank, Tensor<?> tensor) {

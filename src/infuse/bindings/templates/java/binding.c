@@ -41,9 +41,14 @@ METHOD(void, unload)(void* env, void* self, int64_t loaded) {
   @P@_binding_unload(AT(void*, loaded));
 }
 
-METHOD(int64_t, open)(void* env, void* self, int64_t loaded, int32_t threads, int64_t text) {
+METHOD(int32_t, open)(void* env, void* self, int64_t loaded, int32_t threads, int64_t place, int64_t text) {
   (void)env, (void)self;
-  return NUMBER(@P@_binding_open(AT(const void*, loaded), threads, AT(char*, text)));
+  return @P@_binding_open(AT(const void*, loaded), threads, AT(void**, place), AT(char*, text));
+}
+
+METHOD(void, cancel)(void* env, void* self, int64_t context, int32_t cancelled) {
+  (void)env, (void)self;
+  @P@_binding_cancel(AT(void*, context), cancelled);
 }
 
 METHOD(void, close)(void* env, void* self, int64_t context) {

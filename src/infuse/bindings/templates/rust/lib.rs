@@ -22,7 +22,13 @@ extern "C" {
     fn @P@_binding_load(path: *const c_char, text: *mut c_char) -> *mut c_void;
     fn @P@_binding_copied(data: *const c_void, bytes: i64, text: *mut c_char) -> *mut c_void;
     fn @P@_binding_unload(loaded: *mut c_void);
-    fn @P@_binding_open(loaded: *const c_void, threads: c_int, text: *mut c_char) -> *mut c_void;
+    fn @P@_binding_open(
+        loaded: *const c_void,
+        threads: c_int,
+        context: *mut *mut c_void,
+        text: *mut c_char,
+    ) -> c_int;
+    fn @P@_binding_cancel(context: *mut c_void, cancel: c_int);
     fn @P@_binding_close(context: *mut c_void);
     fn @P@_binding_sizes(frame: *mut i64, text: *mut c_char) -> c_int;
     fn @P@_binding_shapes(frame: *mut i64, text: *mut c_char) -> c_int;
@@ -43,6 +49,10 @@ pub enum Code {
     BadData,
     /// The run was cancelled.
     Cancelled,
+    /// A context cannot be opened so.
+    BadOptions,
+    /// The system does not let the process use tile registers.
+    Refused,
     /// Another number of the C interface.
     Other(i32),
 }
@@ -121,11 +131,13 @@ impl Model {
     pub fn session(&self, threads: usize) -> Result<Session, Error> {
         let mut text = [0; TEXT];
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
-        let context = unsafe { @P@_binding_open(self.0 .0, threads, text.as_mut_ptr()) };
-        if context.is_null() {
-            return Err(failure(Code::OutOfMemory, &text_of(text.as_ptr())));
+        let mut pointer = std::ptr::null_mut();
+        let code =
+            unsafe { @P@_binding_open(self.0 .0, threads, &mut pointer, text.as_mut_ptr()) };
+        if code != 0 {
+            return Err(failure(code_of(code), &text_of(text.as_ptr())));
         }
-        let context = Arc::new(Context { pointer: context, _model: self.clone() });
+        let context = Arc::new(Context { pointer, _model: self.clone() });
         Ok(Session { context, frame: vec![0; @WORDS@ + 1].into() })
     }
 }
@@ -136,13 +148,29 @@ struct Context {
     _model: Model,
 }
 
-// One thread at a time runs: `Session::run` needs the only reference.
+// One thread at a time runs, as `Session::run` needs the session to itself; any thread may cancel.
 unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
         unsafe { @P@_binding_close(self.pointer) }
+    }
+}
+
+/// Ends runs of a session, by any thread.
+#[derive(Clone, Debug)]
+pub struct Canceller(Arc<Context>);
+
+impl Canceller {
+    /// Ends the run that is under way, and later ones, with `Code::Cancelled`, until `resume`.
+    pub fn cancel(&self) {
+        unsafe { @P@_binding_cancel(self.0.pointer, 1) }
+    }
+
+    /// Lets the session run again.
+    pub fn resume(&self) {
+        unsafe { @P@_binding_cancel(self.0.pointer, 0) }
     }
 }
 
@@ -154,6 +182,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// What other threads end runs of this session by.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.context.clone())
+    }
+
     /// The outputs for these inputs. The error says which input does not fit, or why the run failed.
     pub fn run(&mut self, inputs: &Inputs) -> Result<Outputs, Error> {
         let mut outputs = Outputs::default();
@@ -173,13 +206,7 @@ impl Session {
 @RESULTS@
         let code = unsafe { @P@_binding_run(context, frame.as_ptr()) };
         if code != 0 {
-            let code = match code {
-                1 => Code::OutOfMemory,
-                2 => Code::BadData,
-                3 => Code::Cancelled,
-                other => Code::Other(other),
-            };
-            return Err(failure(code, &text_of(unsafe { @P@_binding_error(context) })));
+            return Err(failure(code_of(code), &text_of(unsafe { @P@_binding_error(context) })));
         }
 @FILLED@
 @LATE@
@@ -200,6 +227,18 @@ pub fn shapes(symbols: &[i64; @SYMBOLS@]) -> Result<Vec<Vec<usize>>, Error> {
     Ok(vec![
 @SHAPES@
     ])
+}
+
+fn code_of(number: c_int) -> Code {
+    match number {
+        -1 => Code::BadInput,
+        1 => Code::OutOfMemory,
+        2 => Code::BadData,
+        3 => Code::Cancelled,
+        4 => Code::BadOptions,
+        5 => Code::Refused,
+        other => Code::Other(other),
+    }
 }
 
 fn failure(code: Code, text: &str) -> Error {
