@@ -53,7 +53,7 @@ def kind_of(dtype: DType) -> Kind:
 
 def texts(package: Package) -> dict[str, str]:
     """Sources of the package, an example, and what makes a jar of them."""
-    fields, named = _fields(package)
+    fields, named = fields_of(package)
     main, newest = f"{MAIN}/{package.name}", f"{MAIN}22/{package.name}"
     sources = ("Inputs", "Library", "Model", "ModelException", "Native", "Outputs", "Session")
     return {
@@ -67,7 +67,7 @@ def texts(package: Package) -> dict[str, str]:
     }
 
 
-def _fields(package: Package) -> tuple[dict[str, str], list[tuple[Tensor, str, str]]]:
+def fields_of(package: Package) -> tuple[dict[str, str], list[tuple[Tensor, str, str]]]:
     interface = package.interface
     inputs = list(zip(interface.inputs, names_of(interface.inputs, "input")))
     outputs = list(zip(interface.outputs, names_of(interface.outputs, "output")))
