@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -56,8 +55,8 @@ def _sum(interface: Interface) -> int:
     """What `binding_sum` of the header gives for the weights."""
     if not interface.weights_bytes:
         return 0
-    words = np.memmap(interface.folder / WEIGHTS, np.uint8, "r")
-    words = words[: len(words) // 8 * 8].view("<u8")
+    content = np.memmap(interface.folder / WEIGHTS, np.uint8, "r")
+    words = content[: len(content) // 8 * 8].view("<u8")
     total = 0
     for start in range(0, len(words), _PART):
         part = words[start : start + _PART]
@@ -85,7 +84,9 @@ def _long_literal(text: str) -> str:
 def _refusal(metadata: dict[str, Any]) -> str:
     """The text for a code of infuse_create; a library with tile registers knows more."""
     told = "infuse_status(code)"
-    return f"code == INFUSE_REFUSED ? infuse_error(NULL) : {told}" if metadata.get("tiles") else told
+    return (
+        f"code == INFUSE_REFUSED ? infuse_error(NULL) : {told}" if metadata.get("tiles") else told
+    )
 
 
 def _rank(result: Tensor) -> str:
@@ -136,12 +137,13 @@ class _Sizes:
 
     def _described(self, tensor: Tensor) -> None:
         fixed = [str(size) if isinstance(size, int) else "-1" for size in tensor.sizes]
-        name, at = c_literal(tensor.name), tensor.offset
+        number = tensor.number
+        described = f"{c_literal(tensor.name)}, fixed_{number}, {tensor.rank}"
         self._checks += [
             f"  /* {shown(tensor.name)}: {shown(tensor.signature)} */",
-            f"  static const int64_t fixed_{tensor.number}[] = {{{', '.join(fixed) or '0'}}};",
-            f"  if ({self._prefix}_described(frame + {at}, {name}, fixed_{tensor.number}, "
-            f"{tensor.rank}, {int(tensor.optional)}, text)) return 1;",
+            f"  static const int64_t fixed_{number}[] = {{{', '.join(fixed) or '0'}}};",
+            f"  if ({self._prefix}_described(frame + {tensor.offset}, {described},",
+            f"                 {int(tensor.optional)}, text)) return 1;",
         ]
 
     def _symbol(self, tensor: Tensor, axis: int, symbol: str) -> None:
@@ -255,7 +257,8 @@ static inline int @P@_is(int (*formula)(const int64_t*, int64_t*), const int64_t
 }
 
 /* Finds the symbol for which a formula that is linear in it has this value. */
-static inline int @P@_solved(int (*formula)(const int64_t*, int64_t*), int64_t* s, int place, int64_t size) {
+static inline int @P@_solved(int (*formula)(const int64_t*, int64_t*), int64_t* s, int place,
+                             int64_t size) {
   int64_t zero, one;
   s[place] = 0;
   if (!formula(s, &zero)) return 0;

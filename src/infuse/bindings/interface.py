@@ -164,9 +164,7 @@ def _require_files(folder: Path) -> None:
     """CompiledModelError where a file that packages take from the folder is missing."""
     for name in (HEADER, STATIC):
         if not (folder / name).is_file():
-            raise CompiledModelError(
-                "the file is missing", where=str(folder / name), hint=_REBUILD
-            )
+            raise CompiledModelError("the file is missing", where=str(folder / name), hint=_REBUILD)
 
 
 def _interface(folder: Path, metadata: dict[str, Any]) -> Interface:

@@ -34,12 +34,12 @@ def words(name: str) -> list[str]:
 
 
 def snake(parts: list[str]) -> str:
-    """last_hidden"""
+    """As in last_hidden."""
     return "_".join(parts)
 
 
 def pascal(parts: list[str]) -> str:
-    """LastHidden, Input_1: numbers stay apart."""
+    """As in LastHidden; numbers stay apart: Axis1_2."""
     text = ""
     for part in parts:
         text += f"_{part}" if part.isdigit() and text[-1:].isdigit() else part.capitalize()
@@ -47,7 +47,7 @@ def pascal(parts: list[str]) -> str:
 
 
 def camel(parts: list[str]) -> str:
-    """lastHidden"""
+    """As in lastHidden."""
     text = pascal(parts)
     return text[:1].lower() + text[1:]
 
@@ -101,7 +101,9 @@ def utf16_literal(text: str) -> str:
 
 
 def java_literal(text: str) -> str:
-    """A literal of Java. Its \\u is read before literals are, so that signs of ASCII are octal."""
+    """A literal of Java: there escapes of UTF-16 are read before literals are, so that signs of
+    ASCII are octal.
+    """
     return '"' + "".join(_octal(c) if c < "\x80" else _units(c) for c in text[:_LONGEST]) + '"'
 
 

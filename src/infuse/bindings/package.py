@@ -16,7 +16,6 @@ from infuse.bindings import languages
 from infuse.bindings.glue import glue
 from infuse.bindings.interface import Interface, read_interface
 from infuse.bindings.names import words
-from infuse.bindings.templates import filled
 from infuse.errors import OptionError, did_you_mean
 from infuse.immutable import Immutable
 from infuse.options.commands import BindOptions
@@ -49,17 +48,16 @@ class Made(Immutable):
 class Language(Immutable):
     """How a package of a language is made.
 
-    `texts`: its files that are text, by path. `headers`, `static`, `weights`: where the header with what all share
-    (`GLUE`, with `model.h`), the static library and weights go (`@NAME@`: the package's name);
-    None where it has none. `finish`:
-    builds what the package has besides, in its folder, and tells what a user has to know.
-    `reserved`: what the package cannot be called.
+    `texts`: its files that are text, by path. `headers`: where what all share goes (`GLUE`, with
+    `model.h`), `static`: the static library, `weights`: the weights, where `@NAME@` is the name of
+    the package. `finish`: builds what the package has besides, in its folder, and gives what a user
+    has to know. `reserved`: what the package cannot be called.
     """
 
     name: str
     texts: Callable[[Package], Mapping[str, str]]
-    headers: str | None = ""
-    static: str | None = ""
+    headers: str = ""
+    static: str = ""
     weights: str = ""
     reserved: frozenset[str] = frozenset()
     finish: Callable[[Package, Path], tuple[str, ...]] = lambda package, folder: ()
@@ -152,14 +150,11 @@ def _write(package: Package, language: Language, folder: Path) -> tuple[str, ...
     source = package.interface.folder
     texts = dict(language.texts(package))
     texts[MARK] = f"{_MADE}\n{texts[MARK]}"
-    if language.headers is not None:
-        at = f"{language.headers}/" if language.headers else ""
-        texts[f"{at}{GLUE}"] = glue(package.interface)
-        texts[f"{at}{HEADER}"] = (source / HEADER).read_text("utf-8")
+    texts[f"{language.headers}/{GLUE}"] = glue(package.interface)
+    texts[f"{language.headers}/{HEADER}"] = (source / HEADER).read_text("utf-8")
     for path, text in texts.items():
-        _place(folder / path).write_text(text, "utf-8", newline="\n")
-    if language.static is not None:
-        shutil.copyfile(source / STATIC, _place(folder / language.static / STATIC))
+        _place(folder / path.lstrip("/")).write_text(text, "utf-8", newline="\n")
+    shutil.copyfile(source / STATIC, _place(folder / language.static / STATIC))
     if package.interface.weights_bytes:
         weights = folder / language.weights.replace("@NAME@", package.name)
         shutil.copyfile(source / WEIGHTS, _place(weights / WEIGHTS))

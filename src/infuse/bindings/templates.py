@@ -17,3 +17,8 @@ def filled(template: str, fields: Mapping[str, str]) -> str:
     """
     text = (_HERE / template).read_text("utf-8")
     return _FIELD.sub(lambda match: fields[match[1]], text)
+
+
+def reserved(language: str) -> frozenset[str]:
+    """What cannot be a name in a language, or means something in its packages."""
+    return frozenset((_HERE / language / "words.txt").read_text("utf-8").split())

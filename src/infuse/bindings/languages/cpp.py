@@ -9,20 +9,11 @@ from infuse.bindings.interface import Tensor
 from infuse.bindings.names import identifiers, shown, snake
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 from infuse.options import PREFIX
 
-_WORDS: Final = frozenset(
-    """alignas alignof and asm auto bitand bitor bool break case catch char class compl concept
-    const consteval constexpr constinit continue decltype default delete do double else enum
-    explicit export extern false float for friend goto if inline int linux long mutable namespace
-    new noexcept not nullptr operator or private protected public register requires return short
-    signed sizeof static struct switch template this throw true try typedef typeid typename union
-    unix unsigned using virtual void volatile while xor and_eq or_eq not_eq xor_eq co_await
-    co_return co_yield char8_t char16_t char32_t wchar_t const_cast dynamic_cast reinterpret_cast
-    static_assert static_cast thread_local infuse std main errno stdin stdout stderr""".split()
-)
+_WORDS: Final = reserved("cpp")
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "bool",
     "float32": "float",
@@ -79,7 +70,11 @@ def texts(package: Package) -> dict[str, str]:
         ),
         "WEIGHTS_ARGUMENT": '(argc > 1 ? argv[1] : ".") + std::string("/weights.bin")',
     }
-    named = [(t, f"{k}.{n}", type_of(t.dtype)) for k, p in (("inputs", inputs), ("outputs", outputs)) for t, n in p]
+    named = [
+        (t, f"{k}.{n}", type_of(t.dtype))
+        for k, p in (("inputs", inputs), ("outputs", outputs))
+        for t, n in p
+    ]
     return {
         f"{package.name}.hpp": filled("cpp/model.hpp", fields),
         "example.cpp": filled("cpp/example.cpp", fields),

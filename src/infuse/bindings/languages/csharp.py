@@ -12,13 +12,10 @@ from infuse.bindings.interface import Interface, Tensor
 from infuse.bindings.names import identifiers, pascal, shown, words
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 
-_MEMBERS: Final = frozenset(
-    "Equals GetHashCode GetType ToString Finalize MemberwiseClone ReferenceEquals Inputs Outputs "
-    "Tensor".split()
-)
+_MEMBERS: Final = reserved("csharp")
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "bool",
     "float32": "float",

@@ -9,14 +9,10 @@ from infuse.bindings.interface import Interface, Tensor
 from infuse.bindings.names import identifiers, pascal, shown
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 
-_WORDS: Final = frozenset(
-    """break case chan const continue default defer else fallthrough for func go goto if import
-    interface map package range return select struct switch type var main internal vendor test
-    c unsafe runtime sync context example""".split()
-)
+_WORDS: Final = reserved("go")
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "bool",
     "float32": "float32",
@@ -58,14 +54,18 @@ def texts(package: Package) -> dict[str, str]:
             for t, name in outputs
             if not t.late
         ),
-        "ADDRESSES": _addresses(interface, dict((t.number, n) for t, n in outputs)),
+        "ADDRESSES": _addresses(interface, {t.number: n for t, n in outputs}),
         "LATE": "\n".join(f"\ttake(s, {t.number}, &out.{name})" for t, name in outputs if t.late),
         "SHAPES": "\n".join(
             f"\t\tframe[{t.offset + 2}:{t.offset + 2 + t.rank}:{t.offset + 2 + t.rank}],"
             for t in interface.inputs
         ),
-        "READ": "\n".join(_read(package, i, tensor, name) for i, (tensor, name) in enumerate(inputs)),
-        "WRITE": "\n".join(f"\twrite(folder, {i}, out.{name})" for i, (_, name) in enumerate(outputs)),
+        "READ": "\n".join(
+            _read(package, i, tensor, name) for i, (tensor, name) in enumerate(inputs)
+        ),
+        "WRITE": "\n".join(
+            f"\twrite(folder, {i}, out.{name})" for i, (_, name) in enumerate(outputs)
+        ),
     }
     named = [
         *((t, f"Inputs.{n}", f"Tensor[{type_of(t.dtype)}]") for t, n in inputs),

@@ -11,17 +11,10 @@ from infuse.bindings.interface import Tensor
 from infuse.bindings.names import camel, identifiers, java_literal, shown
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 
-WORDS: Final = frozenset(
-    """abstract assert boolean break byte case catch char class const continue default do double
-    else enum extends final finally float for goto if implements import instanceof int interface
-    long native new package private protected public return short static strictfp super switch
-    synchronized this throw throws transient try void volatile while true false null var yield
-    record sealed permits exports module open opens provides requires to transitive uses with
-    getClass hashCode equals clone toString notify notifyAll wait finalize java javax""".split()
-)
+WORDS: Final = reserved("java")
 
 
 class Kind(NamedTuple):
@@ -68,6 +61,7 @@ def texts(package: Package) -> dict[str, str]:
 
 
 def fields_of(package: Package) -> tuple[dict[str, str], list[tuple[Tensor, str, str]]]:
+    """The fields of templates, and tensors with their names and types for a README.md."""
     interface = package.interface
     inputs = list(zip(interface.inputs, names_of(interface.inputs, "input")))
     outputs = list(zip(interface.outputs, names_of(interface.outputs, "output")))
@@ -109,8 +103,7 @@ def fields_of(package: Package) -> tuple[dict[str, str], list[tuple[Tensor, str,
             for i, (t, n) in enumerate(inputs)
         ),
         "WRITE": "\n".join(
-            f"        write(folder, {i}, outputs.{name}());"
-            for i, (_, name) in enumerate(outputs)
+            f"        write(folder, {i}, outputs.{name}());" for i, (_, name) in enumerate(outputs)
         ),
         "INPUT_NAMES": ", ".join(java_literal(each.name) for each in interface.inputs),
     }

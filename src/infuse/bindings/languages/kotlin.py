@@ -8,10 +8,11 @@ from typing import Final
 from infuse.bindings import native
 from infuse.bindings.languages import java
 from infuse.bindings.package import Language, Package
-from infuse.bindings.templates import filled
+from infuse.bindings.readme import readme
+from infuse.bindings.templates import filled, reserved
 from infuse.runtime.folder import WEIGHTS
 
-_WORDS: Final = frozenset("fun in is object typealias val var when as".split())
+_WORDS: Final = reserved("kotlin")
 _ABI: Final = {"aarch64": "arm64-v8a", "x86_64": "x86_64", "armv7l": "armeabi-v7a"}
 
 
@@ -32,7 +33,7 @@ def texts(package: Package) -> dict[str, str]:
         for i, name in enumerate(java.names_of(package.interface.outputs, "output"))
     )
     files["example/Example.kt"] = filled("kotlin/Example.kt", fields)
-    files["README.md"] = java.readme(package.interface, "kotlin", named, fields)
+    files["README.md"] = readme(package.interface, "kotlin", named, fields)
     if _is_android(package):
         files["build.gradle.kts"] = filled("kotlin/build.gradle.kts", fields)
         files["src/main/AndroidManifest.xml"] = filled("kotlin/AndroidManifest.xml", fields)

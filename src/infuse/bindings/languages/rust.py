@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from infuse.bindings.interface import Interface, Tensor
+from infuse.bindings.interface import Tensor
 from infuse.bindings.names import identifiers, shown, snake
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 
-_WORDS: Final = frozenset(
-    """as async await break const continue crate dyn else enum extern false fn for gen if impl in
-    let loop match mod move mut pub ref return self static struct super trait true type union
-    unsafe use where while abstract become box do final macro override priv try typeof unsized
-    virtual yield std core alloc test proc_macro main build example""".split()
-)
+_WORDS: Final = reserved("rust")
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "bool",
     "float32": "f32",
@@ -125,7 +120,7 @@ def _field(number: int, tensor: Tensor, name: str) -> str:
     data = f"data{number}"
     if tensor.optional:
         return f"        {name}: {data}.as_ref().map(|data| data.into()),"
-    return f"        {name}: {data}.as_ref().expect(\"an input\").into(),"
+    return f'        {name}: {data}.as_ref().expect("an input").into(),'
 
 
 LANGUAGE: Final = Language(

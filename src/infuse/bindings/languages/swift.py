@@ -9,17 +9,10 @@ from infuse.bindings.interface import Tensor
 from infuse.bindings.names import camel, identifiers, pascal, shown, words
 from infuse.bindings.package import Language, Package
 from infuse.bindings.readme import readme
-from infuse.bindings.templates import filled
+from infuse.bindings.templates import filled, reserved
 from infuse.dtypes import DType
 
-_WORDS: Final = frozenset(
-    """associatedtype class deinit enum extension fileprivate func import init inout internal let
-    open operator private precedencegroup protocol public rethrows static struct subscript
-    typealias var break case catch continue default defer do else fallthrough for guard if in repeat
-    return throw switch where while any as await false is nil self super throws true try async
-    actor some dynamic didSet willSet get set left right none override required weak unowned type
-    swift foundation example""".split()
-)
+_WORDS: Final = reserved("swift")
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "Bool",
     "float32": "Float",
@@ -76,9 +69,7 @@ def texts(package: Package) -> dict[str, str]:
             for t in interface.inputs
         ),
         "ARGUMENTS": ", ".join(
-            f"{n}: Tensor(zeros: shapes[{i}])"
-            for i, (t, n) in enumerate(inputs)
-            if not t.optional
+            f"{n}: Tensor(zeros: shapes[{i}])" for i, (t, n) in enumerate(inputs) if not t.optional
         ),
         "PRINTED": "\n".join(
             f'print("output {i}:", outputs.{name}.shape)' for i, (_, name) in enumerate(outputs)
