@@ -28,6 +28,7 @@ def glue(interface: Interface) -> str:
     fields = {
         "P": prefix,
         "GUARD": f"{prefix.upper()}_BINDING_H",
+        "ID": str(interface.id),
         "WORDS": str(interface.words),
         "SYMBOLS_AT": str(interface.symbols_at),
         "SIZES_AT": str(interface.sizes_at),
@@ -143,7 +144,7 @@ class _Sizes:
             f"  /* {shown(tensor.name)}: {shown(tensor.signature)} */",
             f"  static const int64_t fixed_{number}[] = {{{', '.join(fixed) or '0'}}};",
             f"  if ({self._prefix}_described(frame + {tensor.offset}, {described},",
-            f"                 {int(tensor.optional)}, text)) return 1;",
+            f"      {int(tensor.optional)}, text)) return 1;",
         ]
 
     def _symbol(self, tensor: Tensor, axis: int, symbol: str) -> None:
@@ -195,7 +196,10 @@ class _Sizes:
             self._refuse(test, tensor, axis, "which is not %s for any size", text)
             return
         test = f"!{self._prefix}_is({self._prefix}_size_{number}, s, {size})"
-        self._refuse(test, tensor, axis, "which is not %s for the sizes of the other inputs", text)
+        names = sorted(dims.symbols(tensor.sizes[axis]))
+        values = ", ".join(f"{c_literal(n)}, (long long){self._places[n]}" for n in names)
+        why = f"which is not %s with {', '.join(['%s = %lld'] * len(names))}"
+        self._refuse(test, tensor, axis, why, f"{text}, {values}")
 
     def _unsolved(self, first: tuple[Tensor, int]) -> None:
         tensor, axis = first

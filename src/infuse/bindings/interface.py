@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,6 +85,13 @@ class Interface(Immutable):
         """What a caller gets: lists of sizes are put to use."""
         lists = {each.lists for each in self.results}
         return tuple(each for each in self.results if each.number not in lists)
+
+    @property
+    def id(self) -> int:
+        """A number that other models do not have."""
+        keys = ("inputs", "outputs", "symbols", "weights_hash", "prefix")
+        text = json.dumps({key: self.metadata.get(key) for key in keys}, sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
     @property
     def weights_bytes(self) -> int:

@@ -24,7 +24,7 @@ _LONGEST: Final = 200
 
 def shown(text: object) -> str:
     """Text of a model, made harmless in comments and tables of all languages."""
-    return re.sub(r"[^\w.:,+%()\[\] -]", "_", str(text), flags=re.ASCII)[:_LONGEST]
+    return re.sub(r"[^\w.:,+*%()\[\] -]", "_", str(text), flags=re.ASCII)[:_LONGEST]
 
 
 def words(name: str) -> list[str]:

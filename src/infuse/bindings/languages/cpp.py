@@ -39,6 +39,7 @@ def texts(package: Package) -> dict[str, str]:
     fields = {
         "NAME": package.name,
         "P": interface.prefix,
+        "ID": str(interface.id),
         "WORDS": str(interface.words),
         "INPUTS": "".join(_input(tensor, name) for tensor, name in inputs),
         "OUTPUTS": "".join(_output(tensor, name) for tensor, name in outputs),

@@ -63,6 +63,7 @@ def texts(package: Package) -> dict[str, str]:
         "NAME": package.name,
         "SPACE": space_of(package),
         "P": interface.prefix,
+        "ID": str(interface.id),
         "RUNTIME": runtime_of(package),
         "LIBRARY": native.library_name(package),
         "WEIGHTS_ITEM": _WEIGHTS if interface.weights_bytes else "",

@@ -36,6 +36,7 @@ def texts(package: Package) -> dict[str, str]:
     fields = {
         "NAME": package.name,
         "P": interface.prefix,
+        "ID": str(interface.id),
         "WORDS": str(interface.words),
         "SYMBOLS": str(len(interface.symbols)),
         "SYMBOLS_AT": str(interface.symbols_at),

@@ -37,6 +37,7 @@ def texts(package: Package) -> dict[str, str]:
         "NAME": package.name,
         "MODULE": module,
         "P": interface.prefix,
+        "ID": str(interface.id),
         "WORDS": str(interface.words),
         "SYMBOLS": str(len(interface.symbols)),
         "SYMBOLS_AT": str(interface.symbols_at),

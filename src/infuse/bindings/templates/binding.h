@@ -31,6 +31,7 @@
 extern "C" {
 #endif
 
+#define @P@_BINDING_ID INT64_C(@ID@)
 enum { @P@_BINDING_WORDS = @WORDS@, @P@_BINDING_TEXT = 512 };
 #define @P@_BINDING_MOST 1125899906842624.0 /* 2^50: sizes beyond are none */
 
@@ -222,16 +223,19 @@ INFUSE_BINDING void* @P@_binding_load(const char* path, char* text) {
   return bytes < 0 ? NULL : @P@_binding_whole(weights, bytes, text);
 }
 
-/* A context for loaded weights, which outlive it. A code, -1 for another model's library, with a text. */
-INFUSE_BINDING int @P@_binding_open(const void* loaded, int threads, void** context, char* text) {
+/*
+ * A context for loaded weights, which outlive it; `id` is that of the caller's model. A code, with a text: -1 where
+ * functions of another model with the same prefix are linked.
+ */
+INFUSE_BINDING int @P@_binding_open(const void* loaded, int threads, int64_t id, void** context, char* text) {
   const char* const metadata = infuse_metadata();
   static const char* const parts[] = {
 @IDENTITY@};
   infuse_options options;
-  int code;
+  int code = id != @P@_BINDING_ID;
   *context = NULL;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (strstr(metadata, parts[i])) continue;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) code |= !strstr(metadata, parts[i]);
+  if (code) {
     @P@_binding_fail(text, "another model is linked: give each a prefix of its own (infuse compile --prefix)");
     return -1;
   }

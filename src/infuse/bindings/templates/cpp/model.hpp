@@ -22,6 +22,8 @@
 
 namespace @NAME@ {
 
+static_assert(@P@_BINDING_ID == INT64_C(@ID@), "two models have one prefix: infuse compile --prefix gives each its own");
+
 /** Why something failed: a code of model.h (INFUSE_BAD_DATA, …), -1 for inputs and weights that do not fit. */
 class Error : public std::runtime_error {
  public:
@@ -135,7 +137,8 @@ class View {
     if (!data_) elements_ = -1;
   }
   View(const T* data, const Shape& shape) : data_(data), elements_(1), axes_(std::int64_t(shape.size())), shape_(shape) {
-    for (const std::int64_t size : shape) elements_ *= size;
+    for (const std::int64_t size : shape)  // sizes that are none are refused by the run
+      elements_ = size <= 0 ? 0 : elements_ > INT64_MAX / size ? INT64_MAX : elements_ * size;
   }
   View(const std::vector<T>& elements) : data_(elements.data()), elements_(std::int64_t(elements.size())) {}
   View(const std::vector<T>& elements, const Shape& shape) : View(elements.data(), shape) {
@@ -164,7 +167,7 @@ class Session {
   Session(std::shared_ptr<void> loaded, int threads) : loaded_(std::move(loaded)), lock_(new std::mutex) {
     char text[@P@_BINDING_TEXT];
     void* context = nullptr;
-    const int code = @P@_binding_open(loaded_.get(), threads, &context, text);
+    const int code = @P@_binding_open(loaded_.get(), threads, INT64_C(@ID@), &context, text);
     context_.reset(context);
     if (code) throw Error(code, text);
   }

@@ -43,7 +43,7 @@ public static class Example
     {
         string file = Path.Combine(folder, "input" + number + ".bin");
         if (optional && !File.Exists(file)) return null;
-        var tensor = new Tensor<T>(shape);
+        var tensor = Tensor<T>.Zeros(shape);
         if (!File.Exists(file)) return tensor;
         byte[] content = File.ReadAllBytes(file);
         if (tensor.Data is bool[])

@@ -68,7 +68,7 @@ namespace @SPACE@
                 var text = new byte[TextBytes];
                 IntPtr context;
                 int code;
-                fixed (byte* t = text) code = Native.Open(loaded, threads, out context, t);
+                fixed (byte* t = text) code = Native.Open(loaded, threads, @ID@L, out context, t);
                 if (code != 0) throw new ModelException(code, text);
                 users++;
                 return new Session(this, context);

@@ -21,7 +21,7 @@ namespace @SPACE@
         internal static extern void Unload(IntPtr loaded);
 
         [DllImport(Library, EntryPoint = "@P@_binding_open", CallingConvention = C)]
-        internal static extern int Open(IntPtr loaded, int threads, out IntPtr context, byte* text);
+        internal static extern int Open(IntPtr loaded, int threads, long id, out IntPtr context, byte* text);
 
         [DllImport(Library, EntryPoint = "@P@_binding_close", CallingConvention = C)]
         internal static extern void Close(IntPtr context);

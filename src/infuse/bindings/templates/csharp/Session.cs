@@ -159,7 +159,7 @@ namespace @SPACE@
             if (same) return before;
             var shape = new long[rank];
             Array.Copy(sizes, at, shape, 0, rank);
-            return new Tensor<T>(shape);
+            return Tensor<T>.Zeros(shape);
         }
     }
 }

@@ -7,14 +7,14 @@ namespace @SPACE@
     public sealed class Tensor<T> where T : struct
     {
         /// <summary>Zeros.</summary>
-        public Tensor(params long[] shape)
+        public static Tensor<T> Zeros(params long[] shape)
         {
             long elements = 1;
             foreach (long size in shape) elements = checked(elements * size);
-            Data = new T[elements];
-            Shape = shape;
+            return new Tensor<T>(new T[elements], shape);
         }
 
+        /// <summary>These elements, which are not copied. A wrong number of them is an error of the run.</summary>
         public Tensor(T[] data, params long[] shape)
         {
             if (data == null) throw new ArgumentNullException("data");

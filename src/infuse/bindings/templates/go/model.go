@@ -53,6 +53,7 @@ type Model struct {
 	lock   sync.Mutex
 	loaded unsafe.Pointer
 	users  int
+	closed bool
 }
 
 // Open reads the weights of the model from a file. It needs none where the model has no weights, or where they are a part
@@ -81,7 +82,12 @@ func opened(loaded unsafe.Pointer, text message) (*Model, error) {
 
 // Close frees the weights when all sessions are closed.
 func (m *Model) Close() {
-	if runtime.SetFinalizer(m, nil); m.loaded != nil {
+	m.lock.Lock()
+	closed := m.closed
+	m.closed = true
+	m.lock.Unlock()
+	if !closed {
+		runtime.SetFinalizer(m, nil)
 		m.release()
 	}
 }
@@ -99,7 +105,7 @@ func (m *Model) release() {
 func (m *Model) Session(threads int) (*Session, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	if m.users == 0 {
+	if m.closed {
 		return nil, &Error{BadInput, "the model is closed"}
 	}
 	text := newText()
@@ -108,7 +114,7 @@ func (m *Model) Session(threads int) (*Session, error) {
 		return nil, &Error{OutOfMemory, "there is no memory"}
 	}
 	defer C.free(unsafe.Pointer(place))
-	if code := C.@P@_binding_open(m.loaded, C.int(threads), place, text.at()); code != 0 {
+	if code := C.@P@_binding_open(m.loaded, C.int(threads), @ID@, place, text.at()); code != 0 {
 		return nil, text.failure(int(code))
 	}
 	m.users++

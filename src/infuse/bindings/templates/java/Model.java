@@ -43,7 +43,7 @@ public final class Model implements AutoCloseable {
     if (closed) throw new ModelException(ModelException.BAD_INPUT, "the model is closed");
     Text text = new Text();
     ByteBuffer place = ByteBuffer.allocateDirect(8).order(ByteOrder.LITTLE_ENDIAN);
-    int code = Native.open(loaded, threads, Native.address(place), text.address);
+    int code = Native.open(loaded, threads, @ID@L, Native.address(place), text.address);
     if (code != 0) throw text.failure(code);
     users++;
     return new Session(this, place.getLong(0));

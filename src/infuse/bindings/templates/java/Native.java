@@ -19,7 +19,7 @@ final class Native {
   static native void unload(long loaded);
 
   /** Stores the context at `place`, which is 8 bytes of zeros. */
-  static native int open(long loaded, int threads, long place, long text);
+  static native int open(long loaded, int threads, long id, long place, long text);
 
   static native void cancel(long context, int cancelled);
 

@@ -21,7 +21,7 @@ final class Native {
     LOAD = function("load", JAVA_LONG, JAVA_LONG, JAVA_LONG);
     COPIED = function("copied", JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     UNLOAD = function("unload", null, JAVA_LONG);
-    OPEN = function("open", JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG);
+    OPEN = function("open", JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     CANCEL = function("cancel", null, JAVA_LONG, JAVA_INT);
     CLOSE = function("close", null, JAVA_LONG);
     SIZES = function("sizes", JAVA_INT, JAVA_LONG, JAVA_LONG);
@@ -74,9 +74,9 @@ final class Native {
   }
 
   /** Stores the context at `place`, which is 8 bytes of zeros. */
-  static int open(long loaded, int threads, long place, long text) {
+  static int open(long loaded, int threads, long id, long place, long text) {
     try {
-      return (int) OPEN.invokeExact(loaded, threads, place, text);
+      return (int) OPEN.invokeExact(loaded, threads, id, place, text);
     } catch (Throwable error) {
       throw impossible(error);
     }

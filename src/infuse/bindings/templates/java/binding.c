@@ -41,9 +41,9 @@ METHOD(void, unload)(void* env, void* self, int64_t loaded) {
   @P@_binding_unload(AT(void*, loaded));
 }
 
-METHOD(int32_t, open)(void* env, void* self, int64_t loaded, int32_t threads, int64_t place, int64_t text) {
+METHOD(int32_t, open)(void* env, void* self, int64_t loaded, int32_t threads, int64_t id, int64_t place, int64_t text) {
   (void)env, (void)self;
-  return @P@_binding_open(AT(const void*, loaded), threads, AT(void**, place), AT(char*, text));
+  return @P@_binding_open(AT(const void*, loaded), threads, id, AT(void**, place), AT(char*, text));
 }
 
 METHOD(void, cancel)(void* env, void* self, int64_t context, int32_t cancelled) {

@@ -25,6 +25,7 @@ extern "C" {
     fn @P@_binding_open(
         loaded: *const c_void,
         threads: c_int,
+        id: i64,
         context: *mut *mut c_void,
         text: *mut c_char,
     ) -> c_int;
@@ -132,8 +133,8 @@ impl Model {
         let mut text = [0; TEXT];
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let mut pointer = std::ptr::null_mut();
-        let code =
-            unsafe { @P@_binding_open(self.0 .0, threads, &mut pointer, text.as_mut_ptr()) };
+        let (loaded, text_at) = (self.0 .0, text.as_mut_ptr());
+        let code = unsafe { @P@_binding_open(loaded, threads, @ID@, &mut pointer, text_at) };
         if code != 0 {
             return Err(failure(code_of(code), &text_of(text.as_ptr())));
         }

@@ -43,7 +43,7 @@ public final class Model {
   public func session(threads: Int = 0) throws -> Session {
     var text = Text()
     var context: UnsafeMutableRawPointer?
-    let code = text.with { @P@_binding_open(loaded, Int32(clamping: threads), &context, $0) }
+    let code = text.with { @P@_binding_open(loaded, Int32(clamping: threads), @ID@, &context, $0) }
     guard code == 0, let context = context else { throw text.failure(Int(code)) }
     return Session(self, context)
   }
