@@ -110,7 +110,7 @@ def answers(inputs: Feeds) -> list[Array]:
 
 
 def symbol_value(symbol: str, batch: int, other: int) -> int:
-    """The value of a symbol of `every`: sizes that nothing ties together have names of their own."""
+    """The value of a symbol of `every`: those that nothing ties have own names."""
     return batch if symbol.startswith("batch") else other
 
 
@@ -121,7 +121,8 @@ def input_number(name: str) -> int:
 
 CONDUCT: Final = """<ir_version: 9, opset_import: ["": 18]>
 conduct (float[n, 4] x, double["2*n"] y, int64 times, int64[k] places)
-  => (float[n, 4] z, double["2*n"] w, float[k] picked) <float[3] table = {5, 6, 7}, int64[1] last = {1}> {
+  => (float[n, 4] z, double["2*n"] w, float[k] picked)
+  <float[3] table = {5, 6, 7}, int64[1] last = {1}> {
   one = Constant<value_float = 1.0>()
   go = Constant<value = bool {1}>()
   z = Loop(times, go, x) <body = repeat (int64 i, bool c, s) => (d, t) {
@@ -134,7 +135,7 @@ conduct (float[n, 4] x, double["2*n"] y, int64 times, int64[k] places)
   w = Sub(y, both)
   picked = Gather(table, places)
 }"""
-"""x + times, as many steps as `times` says; w = y less the sums of the rows of x, twice; elements of a table."""
+"""x + times, in as many steps; y less the sums of the rows of x, twice; elements of a table."""
 
 
 def conduct() -> onnx.ModelProto:
