@@ -133,9 +133,7 @@ class DoctorOptions(Checked):
 class BindOptions(Checked):
     """The language of a package that runs a compiled model, and what the package is called."""
 
-    language: str = option(
-        "", "cpp, csharp, go, java, kotlin, rust or swift.", metavar="LANGUAGE"
-    )
+    language: str = option("", "cpp, csharp, go, java, kotlin, rust or swift.", metavar="LANGUAGE")
     name: str | None = option(
         None, "What the package is called; default: as the model is.", metavar="NAME"
     )
