@@ -112,7 +112,7 @@ def test_a_name_of_a_model_is_no_source(tmp_path: Path) -> None:
         if path.suffix in (".hpp", ".cpp") or path.name == "binding.h":
             text = comments_and_texts.sub("", path.read_text("utf-8"))
             assert "system(" not in text
-            assert "#include \"y" not in text
+            assert '#include "y' not in text
 
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
