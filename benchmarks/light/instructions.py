@@ -6,7 +6,7 @@ A count says nothing of time: loads that miss, and what runs side by side, do no
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +35,8 @@ def count(model: ForeignModel, folder: Path) -> int:
     sizes = [spec.dtype.itemsize * _elements(spec.shape) for spec in (source, result)]
     files = [str(model.folder / LIBRARY), str(model.folder / WEIGHTS), *map(str, sizes)]
     plugin, driver = built(folder)
-    once, thrice = (_instructions(plugin, [str(driver), *files, str(n)]) for n in (1, 3))
+    command = [*_system(), str(driver), *files]
+    once, thrice = (counted(plugin, [*command, str(n)])[0] for n in (1, 3))
     return (thrice - once) // 2
 
 
@@ -52,39 +53,49 @@ def versions() -> Mapping[str, str]:
 @cache
 def built(folder: Path) -> tuple[Path, Path]:
     """The plugin, for the interface that this QEMU has, and the program that runs a model."""
-    if missing := [name for name in (EMULATOR, COMPILER, "cc") if not shutil.which(name)]:
-        raise NoCounts(
-            f"{', '.join(missing)} is not installed (apt install qemu-user g++-aarch64-linux-gnu)"
-        )
-    driver, plugin = folder / "run_model", folder / "count.so"
+    if not shutil.which(COMPILER):
+        raise NoCounts(f"{COMPILER} is not installed (apt install g++-aarch64-linux-gnu)")
+    driver = folder / "run_model"
     _said([COMPILER, "-O1", str(HERE / "run_model.c"), "-o", str(driver), "-ldl"])
-    source, words = str(HERE / "count_instructions.c"), ""
+    return plugin_for([*_system(), str(driver)], folder), driver
+
+
+def plugin_for(command: Sequence[str], folder: Path) -> Path:
+    """The plugin that counts, for the interface that this QEMU has; `command`: something that it
+    runs, after its own options.
+    """
+    if missing := [name for name in (EMULATOR, "cc") if not shutil.which(name)]:
+        raise NoCounts(f"{', '.join(missing)} is not installed (apt install qemu-user gcc)")
+    source, words, plugin = str(HERE / "count_instructions.c"), "", folder / "count.so"
     for version in VERSIONS:
         _said(["cc", "-O2", "-shared", "-fPIC", f"-DAPI={version}", source, "-o", str(plugin)])
-        done = _emulated(plugin, [str(driver)])
+        done = emulated(plugin, command)
         if "instructions " in done.stderr:
-            return plugin, driver
+            return plugin
         words = done.stderr.strip()
     raise NoCounts(f"{EMULATOR} takes no plugin: {words}")
 
 
-def _instructions(plugin: Path, command: list[str]) -> int:
-    done = _emulated(plugin, command)
+def counted(plugin: Path, command: Sequence[str]) -> tuple[int, str]:
+    """Instructions of a command under the emulator, and what it printed."""
+    done = emulated(plugin, command)
     found = re.search(r"^instructions (\d+)$", done.stderr, re.MULTILINE)
     if done.returncode or not found:
         raise NoCounts(f"status {done.returncode} of {EMULATOR}: {done.stderr.strip()[-500:]}")
-    return int(found[1])
+    return int(found[1]), done.stdout
 
 
-def _emulated(plugin: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
-    words = [EMULATOR, "-L", _system(), "-plugin", str(plugin), *command]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=1800)
+def emulated(plugin: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """A command with what stands before it of the emulator's own options, run with a plugin."""
+    words = [EMULATOR, "-plugin", str(plugin), *command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=3600)
 
 
 @cache
-def _system() -> str:
-    """The folder in which the emulator finds the C library."""
-    return str(Path(_said([COMPILER, "-print-file-name=libc.so.6"]).strip()).resolve().parents[1])
+def _system() -> tuple[str, ...]:
+    """Where the emulator finds the C library."""
+    library = Path(_said([COMPILER, "-print-file-name=libc.so.6"]).strip())
+    return "-L", str(library.resolve().parents[1])
 
 
 def _said(command: list[str]) -> str:

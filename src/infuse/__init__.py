@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from infuse.api import (
         bind,
         compile,
+        encrypt,
         extract,
         from_jax,
         from_torch,
@@ -79,6 +80,7 @@ __all__ = [
     "compress",
     "cond",
     "diagnose",
+    "encrypt",
     "extract",
     "from_jax",
     "from_torch",
@@ -101,6 +103,7 @@ _MODULES = {
     "api": (
         "bind",
         "compile",
+        "encrypt",
         "extract",
         "from_jax",
         "from_torch",

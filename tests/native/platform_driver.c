@@ -1,4 +1,5 @@
-// Runs a compiled model that it is linked with: platform_driver WEIGHTS REQUEST ANSWER (tests/native/platforms.py).
+// Runs a compiled model that it is linked with: platform_driver WEIGHTS REQUEST ANSWER (tests/native/platforms.py);
+// - stands for weights inside of it.
 //
 // The request holds 8-byte integers: the number of threads, of symbols and their values, of inputs and for each its
 // bytes and those, of outputs and for each its rank and the bytes of an element. The answer: the status, then for each
@@ -57,7 +58,7 @@ int main(int count, char** arguments) {
   int64_t *ranks = calloc((size_t)outputs + 1, 8), *sizes = calloc((size_t)outputs + 1, 8), total = 0;
   for (int64_t i = 0; i < outputs; ++i) ranks[i] = number(), sizes[i] = number(), total += ranks[i];
 
-  void* context = infuse_open(content(arguments[1]), threads);
+  void* context = infuse_open(arguments[1][0] == '-' ? NULL : content(arguments[1]), threads);
   if (!context) return 10;
   int64_t* dims = calloc((size_t)total + 1, 8);
   int64_t status = infuse_shapes(values, dims) ? 100 : 0;

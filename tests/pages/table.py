@@ -109,6 +109,7 @@ PAGES: Mapping[str, Page] = {
         },
         check=checks.c,
     ),
+    "docs/bare.md": Page(files={"model.onnx": files.small_digits}),
     "docs/javascript.md": Page(files={"model.onnx": files.small_digits}, check=checks.javascript),
     "docs/training.md": Page(check=checks.training),
 }

@@ -21,6 +21,7 @@ from infuse.build.prebuilt import (
     fitting_library,
     prebuilt_for,
 )
+from infuse.build.single import write_single
 from infuse.build.staged import Stages, stages_of
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, ToolchainError, UnsupportedOperatorError
@@ -41,14 +42,14 @@ from infuse.lowering.weights import hashed_once
 from infuse.ops.core.feeds import drawing_nodes
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
-from infuse.options import PREFIX, CompileOptions
+from infuse.options import BARE, PREFIX, CompileOptions
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
 from infuse.runtime.interface import COMPILED, Model
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.program import Prebuilt, prebuilt_libraries
-from infuse.targets import Target
+from infuse.targets import PLAIN, Target
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -80,7 +81,18 @@ class Compilation:
     def target(self) -> Target:
         """What code is made for. OptionError where there is no such target."""
         name = self.options.target if self.prebuilt is None else self.prebuilt.facts.target
-        return Target.resolve(name)
+        target = Target.resolve(PLAIN if self.options.is_source and name == "native" else name)
+        if self.options.is_source and target.machine.language != "c":
+            raise OptionError(
+                f"code for the target {name!r} is C++, and one file of C is asked for",
+                hint="leave the target out, or name a microcontroller (infuse targets)",
+            )
+        return target.smaller() if self.options.size else target
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether code is to run without a system."""
+        return self.options.profile == BARE or self.target.is_bare
 
     @cached_property
     def prebuilt(self) -> Prebuilt | None:
@@ -118,7 +130,7 @@ class Compilation:
         stages = decided.stages()
         if stages.left_out:
             decided = replace(decided, library=None)
-        if self.target.is_foreign:
+        if self.target.is_foreign or self.options.is_source:
             folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
             return ForeignModel(folder, self.threads)
         return decided.load(stages, output, facts)
@@ -200,7 +212,7 @@ class Compilation:
         precisions, target = self.precisions, self.target
         precisions.check(target)
         graph = separate_labels(flatten(self.graph))
-        weights = self.options.weights
+        weights = "small" if self.options.size else self.options.weights
         closed = self.closed or self.options.compile == "never"
         chooser = Chooser(target.machine, self.threads, compact=weights == "small", closed=closed)
         if self.options.tune:
@@ -298,10 +310,16 @@ class Compilation:
                     hint='let the model be compiled (compile="wait")',
                 )
             return self._program(generated, info, self.prebuilt, output)
+        emitter = emitter_of(self.target.machine)
+        if self.is_bare or self.options.single:
+            assert output is not None
+            info |= {"embedded": True, "single": True} | ({"bare": True} if self.is_bare else {})
+            sources = emitter.print_sources(program, memory, info)
+            texts = sources | emitter.interface_files(info)
+            compiler = self._toolchain() if self.target.is_bare else None
+            return write_single(texts, info, self.target, compiler, output)
         folder = build(
-            emitter_of(self.target.machine).print_sources(
-                program, memory, info, apart=True, profile=profile
-            ),
+            emitter.print_sources(program, memory, info, apart=True, profile=profile),
             program.weights,
             program.weights.bytes,
             info,
@@ -350,7 +368,7 @@ def compiling_ahead(graph: Graph, options: CompileOptions) -> AbstractContextMan
     """While this is open, what models such as this graph, which need not be optimized, have in
     common is compiled, where that is of use (see `compiled_ahead`).
     """
-    if options.compile != "wait" or fitting_library(options.target) is not None:
+    if options.compile != "wait" or options.is_source or fitting_library(options.target) is not None:
         return nullcontext()
     return compiled_ahead(graph, options.target)
 
@@ -397,8 +415,10 @@ def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[P
     """
     if output is None:
         raise OptionError(
-            f"a model for the target {target.name!r} does not run on this machine",
-            hint="name a folder for it (output=, -o), and load that there",
+            f"a model for the target {target.name!r} does not run on this machine"
+            if target.is_foreign
+            else "one file of C is for programs, and nothing runs it here",
+            hint="name a folder for it (output=, -o)",
         )
     if stages.whole is None:
         names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)

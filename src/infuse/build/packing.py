@@ -25,7 +25,17 @@ def pack(folder: Path, metadata: Mapping[str, Any], target: Target) -> None:
     (folder / f"{name}-config.cmake").write_text(_cmake(name, shared, target), "utf-8")
     (folder / "CMakeLists.txt").write_text(_LISTS.replace("@NAME@", name), "utf-8")
     (folder / f"{name}.pc").write_text(_pkg_config(name, prefix, metadata, target), "utf-8")
+    add_license(folder)
+    add_sums(folder)
+
+
+def add_license(folder: Path) -> None:
+    """Add the licence of kernels, which every model has in it."""
     (folder / _LICENSE).write_text(_license(), "utf-8")
+
+
+def add_sums(folder: Path) -> None:
+    """Add the checksums of all other files but the description."""
     files = sorted(f for f in folder.iterdir() if f.is_file() and f.name not in (SUMS, METADATA))
     lines = [f"{digest(file)}  {file.name}\n" for file in files]
     (folder / SUMS).write_text("".join(lines), "utf-8")

@@ -33,6 +33,10 @@ _COMPILE: Final = (
     "-fno-stack-protector",
     "-ffunction-sections",
 )
+_SMALL: Final = ("-Os", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
+"""Besides, where code is to be small."""
+_PACKED: Final = ("-Wl,-z,noseparate-code", "-Wl,--build-id=none")
+"""How its sections are linked, where the linker is GNU's."""
 _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "c++": ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
     "c": ("-x", "c", "-std=c11", "-D_DEFAULT_SOURCE"),
@@ -143,15 +147,15 @@ class Toolchain:
 
     @classmethod
     def _find_cross(cls, target: Target) -> Toolchain:
-        zig, system = ziglang(), target.triple.format(libc="gnu")
-        if target.march is not None and not target.libc:
-            path = shutil.which(f"{system}-g++")
+        zig, system = ziglang(), target.gcc
+        if target.is_bare or (target.march is not None and not target.libc):
+            path = shutil.which(f"{system}-{'gcc' if target.is_bare else 'g++'}")
             if path is not None:
                 return cls.from_command((path,))
         if zig is not None:
             return cls.from_command((str(zig), "c++"))
         raise ToolchainError(
-            f"no C++ compiler for {system} was found",
+            f"no C{'' if target.is_bare else '++'} compiler for {system} was found",
             hint=f"install one: pip install ziglang{_debian(target)}",
         )
 
@@ -177,7 +181,7 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *_LANGUAGES.values(), *CALLS)
+        flags = (*self._compile_flags(), *_SMALL, *_LANGUAGES.values(), *CALLS)
         return repr((self.command, self.details, self.version, self.glibc, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
@@ -188,7 +192,8 @@ class Toolchain:
         folders = (f"-I{path.absolute()}" for path in include)
         language = _LANGUAGES[target.machine.language]
         system = target.system.compiling
-        flags = (*self._compile_flags(), *system, *language, *self._target_flags(target))
+        small = _SMALL if target.is_small and not self.sanitizer else ()
+        flags = (*self._compile_flags(), *small, *system, *language, *self._target_flags(target))
         return (*self.command, *flags, *folders)
 
     def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
@@ -198,8 +203,13 @@ class Toolchain:
         naming = target.system.naming
         named = [naming.format(soname)] if soname and naming else []
         before = (*self.command, *self._target_flags(target))
-        flags = (*target.system.linking, *self._link_flags(), *named)
+        packed = _PACKED if target.is_small and self.kind == "gcc" else ()
+        flags = (*target.system.linking, *self._link_flags(), *packed, *named)
         return before, (*flags, "-o", str(output))
+
+    def processor(self, target: Target) -> list[str]:
+        """What names the processor and system of a target."""
+        return self._target_flags(target)
 
     def archiving(self, target: Target, output: Path) -> Command:
         """What makes the static library `output` of objects, but for their names; ToolchainError
@@ -207,7 +217,7 @@ class Toolchain:
         """
         if self.kind == "zig":
             return (self.command[0], "ar", "rcsD", str(output))
-        names = [f"{target.triple.format(libc='gnu')}-ar", *([] if target.is_foreign else ["ar"])]
+        names = [f"{target.gcc}-ar", *([] if target.is_foreign else ["ar"])]
         path = next(filter(None, map(shutil.which, names)), None)
         if path is None:
             raise ToolchainError(f"there is no {names[0]} for a static library", hint=_INSTALL)
@@ -269,6 +279,8 @@ class Toolchain:
 
     def _target_flags(self, target: Target) -> list[str]:
         further = [*target.flags, *target.machine.defines()]
+        if self.kind == "zig" and target.is_bare:
+            return [*self._zig_flags(target), "-fno-sanitize=undefined"]
         if self.kind == "zig":
             return [*self._zig_flags(target), "-fno-sanitize=undefined", *further]
         if target.march == "native" and target.architecture == "aarch64":
@@ -299,15 +311,18 @@ class Toolchain:
     def _link_flags(self) -> list[str]:
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
         no_library = [] if old_gcc else ["-nostdlib++"]
-        return [*no_library, *_SANITIZE[self.sanitizer]]
+        stripped = [] if self._is_debugged or self.kind == "zig" else ["-Wl,-s"]
+        return [*no_library, *stripped, *_SANITIZE[self.sanitizer]]
 
 
 def _debian(target: Target) -> str:
     """How Debian's compiler for a target is installed, where it is of use."""
+    if target.is_bare:
+        source = "; --profile bare without a target writes the source, for a compiler of your own"
+        return f", or your system's (apt install gcc-{target.gcc}){source}"
     if target.march is None or target.libc:
         return ""
-    system = target.triple.format(libc="gnu")
-    return f", or your system's (apt install g++-{system})"
+    return f", or your system's (apt install g++-{target.gcc})"
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _WIDE = 120
 @with_flags
 def bench(
     model: ModelOrFolder,
-    options: Annotated[CompileOptions, Without("prefix", "embed")],
+    options: Annotated[CompileOptions, Without("prefix", "embed", "single", "profile", "size")],
     rules: Annotated[Rules, Without("runtime")],
     data: Annotated[Examples, Only("dims", "seed")],
     turns: Turns,

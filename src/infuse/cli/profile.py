@@ -25,7 +25,7 @@ _WIDE = 140
 @with_flags
 def profile(
     model: ModelFile,
-    options: Annotated[CompileOptions, Without("prefix", "embed")],
+    options: Annotated[CompileOptions, Without("prefix", "embed", "single", "profile", "size")],
     rules: Annotated[Rules, Without("runtime")],
     data: Annotated[Examples, Only("dims", "seed")],
     own: ProfileOptions,

@@ -23,7 +23,7 @@ from infuse.options import CompileOptions, Examples, Rules
 @with_flags
 def run(
     model: ModelOrFolder,
-    options: Annotated[CompileOptions, Without("prefix", "embed")],
+    options: Annotated[CompileOptions, Without("prefix", "embed", "single", "profile", "size")],
     rules: Annotated[Rules, Without("runtime")],
     data: Annotated[Examples, Only("dims", "seed")],
     files: InputFiles = None,

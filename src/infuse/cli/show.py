@@ -34,7 +34,7 @@ from infuse.runtime.folder import is_compiled
 @with_flags
 def show(
     model: ModelOrFolder,
-    options: Annotated[CompileOptions, Without("prefix", "embed")],
+    options: Annotated[CompileOptions, Without("prefix", "embed", "single", "profile", "size")],
     rules: Annotated[Rules, Without("runtime")],
     own: ShowOptions,
     as_json: AsJson = False,

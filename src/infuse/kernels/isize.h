@@ -11,7 +11,11 @@ typedef size_t usize;
  * and products of two. */
 #if PTRDIFF_MAX > INT32_MAX
 #define MOST_BYTES ((isize)1 << 46)
-typedef __int128 isize_wide;
+#if defined(__SIZEOF_INT128__)
+__extension__ typedef __int128 isize_wide;
+#else
+typedef int64_t isize_wide;  // which holds sums of sizes that `as_size` has cut
+#endif
 #else
 #define MOST_BYTES ((isize)1 << 30)
 typedef int64_t isize_wide;
@@ -19,5 +23,8 @@ typedef int64_t isize_wide;
 
 /** An integer of a tensor as a size or an index; the nearest where it is wider than addresses. */
 static inline isize as_size(int64_t x) {
+#if PTRDIFF_MAX > INT32_MAX && !defined(__SIZEOF_INT128__)
+  return x > PTRDIFF_MAX / 4 ? PTRDIFF_MAX / 4 : x < -PTRDIFF_MAX / 4 ? -PTRDIFF_MAX / 4 : (isize)x;
+#endif
   return x > PTRDIFF_MAX ? PTRDIFF_MAX : x < PTRDIFF_MIN ? PTRDIFF_MIN : (isize)x;
 }

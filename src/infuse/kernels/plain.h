@@ -1,59 +1,18 @@
-// Kernels in plain C, an element at a time, for the target "c": a source begins with this text.
+// Kernels in plain C, an element at a time, for the target "c": a source begins with this text,
+// after that of plain_context.h or bare_context.h.
 // Functions whose names end in an element type exist for all that `INFUSE_PLAIN` lists.
 #pragma once
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "failure.h"
-#include "memory.h"
+#include "isize.h"
 
 #if defined(__OPTIMIZE__)
 #define PLAIN static __attribute__((unused))
 #else  // compilers leave out what nobody calls only where it is inline
 #define PLAIN static inline __attribute__((unused))
 #endif
-
-// ---- the context of a run ----------------------------------------------------------------------
-
-typedef struct Context {
-  Heap heap;
-  volatile int cancelled;
-  char* scratch;
-  isize reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
-} Context;
-
-/** One thread, the caller's, whatever the options say of threads. */
-PLAIN Context* context_open(const infuse_options* options) {
-  const Heap heap = {options->allocate, options->release, options->heap};
-  Context* c = (Context*)memory_zeros(&heap, sizeof(Context));
-  if (c) c->heap = heap, c->index_limit = -1;
-  return c;
-}
-
-PLAIN void context_close(Context* c) {
-  const Heap heap = c->heap;
-  memory_close(&heap, c->scratch);
-  memory_close(&heap, (char*)c);
-}
-
-PLAIN bool cancelled(const Context* c) { return c->cancelled != 0; }
-
-PLAIN void context_cancel(Context* c, int cancel) { c->cancelled = cancel; }
-
-PLAIN bool context_reserve(Context* c, isize bytes) {
-  if (bytes > c->reserved) {
-    memory_close(&c->heap, c->scratch);
-    c->reserved = 0;
-    c->scratch = memory_open(&c->heap, bytes);
-    if (!c->scratch) return false;
-    c->reserved = bytes;
-  }
-  return true;
-}
 
 // ---- element types -----------------------------------------------------------------------------
 
@@ -102,12 +61,19 @@ PLAIN uint64_t whole_unsigned(double x) {
 
 // ---- formulas ----------------------------------------------------------------------------------
 
-PLAIN double rsqrt(double x) { return 1 / sqrt(x); }
-PLAIN double sigmoid(double x) {
+PLAIN double rsqrt_double(double x) { return 1 / sqrt(x); }
+PLAIN double sigmoid_double(double x) {
   const double e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-PLAIN double softplus(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
+PLAIN double softplus_double(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
+#define rsqrt_float(x) rsqrt_double(x)
+#define softplus_float(x) softplus_double(x)
+#ifndef sigmoid_float
+#define sigmoid_float(x) sigmoid_double(x)
+#endif
+#define mod_real_double(a, b) mod_real(a, b)
+#define mod_real_float(a, b) mod_real(a, b)
 PLAIN double mod_real(double a, double b) {
   const double r = fmod(a, b);
   if (r == 0) return copysign(r, b);
@@ -218,9 +184,10 @@ PLAIN bool is_empty(int rank, const isize* shape) {
 
 /** An index that counts from the end where it is negative; false, and noted, where it is outside. */
 PLAIN bool find_index(Context* c, int64_t index, isize size, isize* at) {
-  *at = (isize)(index < 0 ? index + size : index);
-  if (*at >= 0 && *at < size) return true;
-  c->bad_index = (isize)index;
+  const int64_t place = index < 0 ? index + size : index;
+  *at = as_size(place);
+  if (place >= 0 && place < size) return true;
+  c->bad_index = as_size(index);
   c->index_limit = size;
   return false;
 }
@@ -349,7 +316,7 @@ PLAIN void compress(const void* x, const bool* condition, isize conditions, isiz
   PLAIN bool reverse_lines_##I(Context* c, isize bytes, isize batch, isize time, const void* x,    \
                                const I* lengths, void* y) {                                     \
     for (isize i = 0; i < batch * time; ++i) {                                                   \
-      const isize line = i / time * time, t = i % time, length = (isize)lengths[i / time];        \
+      const isize line = i / time * time, t = i % time, length = as_size(lengths[i / time]);        \
       if (length < 0 || length > time) {                                                        \
         c->bad_index = length;                                                                  \
         c->index_limit = time;                                                                  \
@@ -589,25 +556,28 @@ PLAIN isize volume(int rank, const isize* shape) {
     }                                                                                           \
   }                                                                                             \
   /* The largest of each window, and its place in an image, along whose first axis neighbours   \
-   * lie where it is `turned`. */                                                               \
-  PLAIN void max_pool_##T(Window w, isize planes, bool turned, const T* x, T* y,                 \
+   * lie where it is `turned`. Of a pixel's elements `channels` lie side by side. */            \
+  PLAIN void max_pool_##T(Window w, isize planes, isize channels, bool turned, const T* x, T* y,\
                           int64_t* places) {                                                    \
-    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                \
+    const isize made = volume(w.rank, w.out);                                                   \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (isize i = 0; i < planes; ++i) {                                                         \
-      isize at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                        \
+      const T* from = x + i / channels * channels * image + i % channels;                       \
+      T* to = y + i / channels * channels * made + i % channels;                                \
+      isize at[3] = {0};                                                                        \
       do {                                                                                      \
-        isize tap[3] = {0}, offset, best = -1;                                                   \
+        isize tap[3] = {0}, offset, best = -1;                                                  \
         T##_sum most = start_##T(true);                                                         \
-        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                      \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap))                     \
           if (window_tap(&w, at, tap, &offset)) {                                               \
-            const T##_sum v = of_##T(x[i * image + offset]);                                    \
+            const T##_sum v = of_##T(from[offset * channels]);                                  \
             if (best < 0 || v > most || (v != v && most == most)) most = v, best = offset;      \
           }                                                                                     \
-        *y++ = to_##T(most);                                                                    \
+        *to = to_##T(most), to += channels;                                                     \
         if (places && turned && best >= 0) {                                                    \
-          isize place = 0, rest = best;                                                          \
-          isize below = image;                                                                   \
+          isize place = 0, rest = best;                                                         \
+          isize below = image;                                                                  \
           for (int a = w.rank - 1; a >= 0; --a, rest /= w.size[a + 1])                          \
             below /= w.size[a], place += rest % w.size[a] * below;                              \
           best = place;                                                                         \
@@ -617,25 +587,29 @@ PLAIN isize volume(int rank, const isize* shape) {
     }                                                                                           \
   }                                                                                             \
   /* The mean (p = 0) or the p-norm of each window. */                                          \
-  PLAIN void sum_pool_##T(Window w, isize planes, double p, bool counted, const T* x, T* y) {    \
-    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                 \
+  PLAIN void sum_pool_##T(Window w, isize planes, isize channels, double p, bool counted,       \
+                          const T* x, T* y) {                                                   \
+    const isize taps = volume(w.rank, w.kernel), image = volume(w.rank, w.size);                \
+    const isize made = volume(w.rank, w.out);                                                   \
     if (is_empty(w.rank, w.out)) return;                                                        \
-    for (isize i = 0; i < planes; ++i) {                                                         \
-      isize at[3] = {0};                                                                         \
+    for (isize i = 0; i < planes; ++i) {                                                        \
+      const T* from = x + i / channels * channels * image + i % channels;                       \
+      T* to = y + i / channels * channels * made + i % channels;                                \
+      isize at[3] = {0};                                                                        \
       do {                                                                                      \
-        isize tap[3] = {0}, offset, count = 0;                                                   \
+        isize tap[3] = {0}, offset, count = 0;                                                  \
         double all = 0;                                                                         \
-        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                    \
+        for (isize t = 0; t < taps; ++t, next_index(w.rank, w.kernel, tap)) {                   \
           const bool inside = window_tap(&w, at, tap, &offset);                                 \
           bool present = true;                                                                  \
           for (int a = 0; a < w.rank; ++a)                                                      \
             present = present && at[a] * w.stride[a] + tap[a] * w.dilation[a] <                 \
                                      w.before[a] + w.size[a] + w.after[a];                      \
           count += inside || (counted && present);                                              \
-          const double v = inside ? (double)of_##T(x[i * image + offset]) : 0;                  \
+          const double v = inside ? (double)of_##T(from[offset * channels]) : 0;                \
           all += p > 0 ? pow(fabs(v), p) : v;                                                   \
         }                                                                                       \
-        *y++ = to_##T((T##_sum)(p > 0 ? pow(all, 1 / p) : all / (double)count));                \
+        *to = to_##T((T##_sum)(p > 0 ? pow(all, 1 / p) : all / (double)count)), to += channels; \
       } while (next_index(w.rank, w.out, at));                                                  \
     }                                                                                           \
   }
@@ -689,7 +663,7 @@ PLAIN isize range_count_real(double start, double limit, double delta) {
   const double exact = (limit - start) / delta;
   if (delta == 0) return -1;
   if (!(exact > 0)) return 0;
-  return exact > 1e15 ? -1 : (isize)ceil(exact);
+  return exact > (double)MOST_BYTES ? -1 : (isize)ceil(exact);
 }
 PLAIN isize range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) return -1;
@@ -698,7 +672,7 @@ PLAIN isize range_count_int64_t(int64_t start, int64_t limit, int64_t delta) {
                                   : (uint64_t)start - (uint64_t)limit;
   const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   const uint64_t count = span / step + (span % step != 0);
-  return count > 1000000000000000 ? -1 : (isize)count;
+  return count > (uint64_t)MOST_BYTES ? -1 : (isize)count;
 }
 #define range_count_int32_t range_count_int64_t
 #define range_count_int16_t range_count_int64_t

@@ -49,7 +49,7 @@ def lifetimes(program: Program) -> list[Buffer]:
     and return the buffers that need a place of their own.
     """
     for buffer in program.buffers:
-        buffer.first, buffer.last, buffer.shares = -1, -1, None
+        buffer.first, buffer.last, buffer.shares, buffer.trails = -1, -1, None, None
     for number, step in enumerate(program.steps):
         for buffer in (*step.reads, *step.writes):
             if buffer.kind == "arena":
@@ -58,6 +58,9 @@ def lifetimes(program: Program) -> list[Buffer]:
     for number, step in enumerate(program.steps):
         for written, read in step.in_place:
             _share(written, read, number)
+    for number, step in enumerate(program.steps):
+        for written, read in step.trailing:
+            _trail(written, read.root(), number)
     return [b for b in program.buffers if b.shares is None and b.first >= 0]
 
 
@@ -69,6 +72,16 @@ def _share(written: Buffer, read: Buffer, step: int) -> None:
     if fits and written.first == step and target.last == step and written.bytes == target.bytes:
         written.shares = target
         target.last = max(target.last, written.last)
+
+
+def _trail(written: Buffer, read: Buffer, step: int) -> None:
+    """Let a buffer be written over one that is not larger and is read for the last time."""
+    fits = written.kind == read.kind == "arena" and written.shares is None and written is not read
+    if not fits or written.first != step or read.last != step:
+        return
+    small, large = read.bytes, written.bytes
+    if isinstance(small, int) and isinstance(large, int) and small <= large and not small % ALIGN:
+        written.trails = read
 
 
 def plan(program: Program) -> Plan:
@@ -190,9 +203,11 @@ def aligned(size: int) -> int:
 def lower_bound(buffers: Sequence[Buffer], sizes: Sequence[int]) -> int:
     """The largest sum of bytes that are live in one step."""
     changes: dict[int, int] = {}
+    trailed = {id(buffer.trails) for buffer in buffers if buffer.trails is not None}
     for buffer, size in zip(buffers, sizes):
+        end = buffer.last + (id(buffer) not in trailed)
         changes[buffer.first] = changes.get(buffer.first, 0) + size
-        changes[buffer.last + 1] = changes.get(buffer.last + 1, 0) - size
+        changes[end] = changes.get(end, 0) - size
     live = best = 0
     for step in sorted(changes):
         live += changes[step]
@@ -237,10 +252,22 @@ def place(buffers: Sequence[Buffer], sizes: Sequence[int], order: Sequence[int])
         soonest, first, last = earliest.pop(), buffers[i].first, buffers[i].last
         placed = [j for j in placed if buffers[j].last >= soonest]
         beside = [j for j in placed if buffers[j].first <= last and first <= buffers[j].last]
-        taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in beside)
+        taken = sorted(_taken(buffers, sizes, offsets, i, j) for j in beside)
         offsets[i] = _tightest_gap(sizes[i], taken)
         placed.append(i)
     return offsets
+
+
+def _taken(
+    buffers: Sequence[Buffer], sizes: Sequence[int], offsets: Sequence[int], i: int, j: int
+) -> tuple[int, int]:
+    """What of buffer j, which has its place, buffer i must not reach into."""
+    start, end = offsets[j], offsets[j] + sizes[j]
+    if buffers[j].trails is buffers[i]:  # which ends where j does, or behind
+        return start, end - min(sizes[i], sizes[j] - ALIGN)
+    if buffers[i].trails is buffers[j]:  # before whose end i ends, or behind which it starts
+        return end, end
+    return start, end
 
 
 def _tightest_gap(size: int, taken: Sequence[tuple[int, int]]) -> int:

@@ -86,6 +86,10 @@ class Step:
     label: str
     in_place: list[tuple[Buffer, Buffer]] = field(default_factory=list)
     """Pairs (written, read) that may share memory when the read buffer is not needed afterwards."""
+    trailing: list[tuple[Buffer, Buffer]] = field(default_factory=list)
+    """Pairs (written, read) of dense rows: each of the first is written when all up to the same one
+    of the second are read, and none of those is needed again.
+    """
     checks: bool = False
     """Whether the function returns a failure code (`kernels/failure.h`)."""
     scratch: list[Scratch] = field(default_factory=list)

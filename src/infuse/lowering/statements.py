@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infuse.dtypes import DType
 from infuse.immutable import Immutable
 from infuse.lowering.elementwise import Elementwise
 from infuse.lowering.expressions import Expression
@@ -199,6 +200,23 @@ class MapWork(Statement):
     in_vectors: bool
     cost: int
     """Operations for an element, by which the kernel divides the work among threads."""
+
+
+class RowWork(Statement):
+    """Rows that a kernel makes, `together` at a time, and elementwise work on each of its sums,
+    which is called `acc`; it fails where that divides integers by zero.
+
+    `call` makes rows `first` to `first + count` in `line`, elements of `dtype`; None where all rows
+    lie there already.
+    """
+
+    rows: str
+    columns: str
+    together: int
+    call: KernelCall | None
+    line: str
+    dtype: DType
+    work: Elementwise
 
 
 class CopyElements(Statement):

@@ -37,6 +37,10 @@ class Buffer:
     last: int = -1
     shares: Buffer | None = field(default=None)
     """The buffer whose memory this one takes over (in-place), if any."""
+    trails: Buffer | None = field(default=None)
+    """A smaller buffer whose rows are read before as many rows of this one are written: it may lie
+    in this one where it ends behind it, or with it.
+    """
     either: tuple[Dim, Tensor, Tensor] | None = field(default=None)
     """Of kind either: a size, and where the elements begin when it is 0, and else."""
 

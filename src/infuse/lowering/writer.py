@@ -106,6 +106,7 @@ class FunctionWriter:
         self._memory = _MemoryUse()
         self.nodes = tuple(nodes)
         self.checks = False
+        self.trailing: list[tuple[Buffer, Buffer]] = []
         self._scratch: list[Scratch] = []
 
     def read(self, tensor: Tensor, *targets: Tensor) -> str:
@@ -321,6 +322,7 @@ class FunctionWriter:
             names,
             label,
             self._memory.in_place(),
+            self.trailing,
             self.checks,
         )
         step.scratch, step.sources = self._scratch, self.nodes

@@ -122,7 +122,7 @@ class Settings:
         ]
 
 
-_SESSIONS: Final = frozenset(("target", "threads", "prefix", "embed"))
+_SESSIONS: Final = frozenset(("target", "threads", "prefix", "embed", "single", "profile", "size"))
 """Fields of `CompileOptions` that a session has no use for, or has under another name."""
 
 _DEFAULTS: Final = {"compile": "background"}

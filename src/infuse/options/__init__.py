@@ -4,7 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from infuse.options.commands import BindOptions
-from infuse.options.compiling import AUTO, PRECISIONS, PREFIX, WEIGHTS, Auto, CompileOptions
+from infuse.options.compiling import (
+    AUTO,
+    BARE,
+    PRECISIONS,
+    PREFIX,
+    WEIGHTS,
+    Auto,
+    CompileOptions,
+)
 from infuse.options.data import Examples, Turns
 from infuse.options.formats import FormatOptions, HuggingFace, SavedModel, TorchScript
 from infuse.options.rules import LEVELS, RUNTIMES, Rules
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO",
+    "BARE",
     "LEVELS",
     "PRECISIONS",
     "PREFIX",

@@ -19,6 +19,9 @@ WEIGHTS: Final = ("balanced", "fast", "small")
 _BOUNDS: Final = {"fp32": 1e-3, "bf16x2": 1e-3, "fp16": 1e-2, "bf16": 0.1}
 COMPILE: Final = ("wait", "background", "never")
 """When native code is compiled."""
+BARE: Final = "bare"
+PROFILES: Final = ("hosted", BARE)
+"""What there is where code runs."""
 PREFIX: Final = "infuse"
 
 Feeds = Mapping[str, Any]
@@ -101,6 +104,22 @@ class CompileOptions(Checked):
     embed: bool = option(
         False, "Link the weights into the library: C programs need no weights.bin beside it."
     )
+    single: bool = option(
+        False,
+        "Write one file of C with the weights in it, and its header: any compiler of C99 takes it, "
+        "and none is needed here.",
+    )
+    profile: str = option(
+        "hosted",
+        "hosted: code calls the C library; bare: --single for machines without a system: no heap, "
+        "threads, files or C library, all sizes fixed.",
+        metavar="hosted|bare",
+        choices=PROFILES,
+    )
+    size: bool = option(
+        False,
+        "Small code before fast code: smaller tiles, compiled for size, and weights as with small.",
+    )
     compile: str = option(
         "wait",
         "wait: native code is compiled first; never: prebuilt kernels run the model, at once and "
@@ -124,15 +143,29 @@ class CompileOptions(Checked):
             )
         if self.compile == "never":
             self._require_prebuilt()
+        elif self.is_source:
+            self._require_source()
 
     def _require_prebuilt(self) -> None:
         """OptionError where something is asked for that only compiled code has."""
         hint = 'let the model be compiled (compile="wait"), or leave it out'
-        for name in ("tune", "prefix", "embed", "debug"):
+        for name in ("tune", "prefix", "embed", "single", "profile", "size", "debug"):
             if getattr(self, name) != getattr(CompileOptions, name):
                 raise refusal(name, "is for code that is compiled, and nothing is", hint)
         if self.precision != "fp32":
             raise refusal("precision", "is fp32 where nothing is compiled", hint)
+
+    def _require_source(self) -> None:
+        """OptionError where something is asked for that one file of C does not have."""
+        hint = "leave it out"
+        for name in ("tune", "debug", "precision", "size", "compile"):
+            if getattr(self, name) != getattr(CompileOptions, name):
+                raise refusal(name, "means nothing for one file of C, which is not compiled", hint)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether one file of C is what is made, and nothing that this machine runs."""
+        return self.single or self.profile == BARE
 
     @property
     def bound(self) -> float:

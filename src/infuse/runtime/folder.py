@@ -26,6 +26,10 @@ PROGRAM: Final = "program.bin"
 FUNCTIONS: Final = "functions.so"
 """What a program calls that these lack."""
 WEIGHTS: Final = "weights.bin"
+ENCRYPTED: Final = "weights.enc"
+"""The same, encrypted."""
+DECRYPT: Final = "decrypt.h"
+"""What decrypts it in programs of C."""
 EMBEDDED: Final = "weights.cpp"
 """The source that makes weights a part of the library."""
 HEADER: Final = "model.h"
@@ -63,6 +67,11 @@ def describe_files(
         **{each.name: {"bytes": each.stat().st_size, "sha256": digest(each)} for each in code},
         WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},
     }
+
+
+def weights_name(metadata: Mapping[str, Any]) -> str:
+    """The file with the weights of a model."""
+    return ENCRYPTED if metadata.get("encrypted") else WEIGHTS
 
 
 def _code_names(metadata: Mapping[str, Any]) -> list[str]:
@@ -127,12 +136,19 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
     found whole once is not read again while it stays the same file (`checked`), unless `full`
     (default: `$INFUSE_CHECK`) says so.
     """
+    if metadata.get("single"):
+        raise CompiledModelError(
+            "it is one file of C, which programs have in them and nothing runs here",
+            where=str(folder),
+            hint="compile the model without --single and --profile bare",
+        )
     files = metadata.get("files")
     if not isinstance(files, dict):
         raise CompiledModelError(
             "the table of files is missing", where=str(folder / METADATA), hint=_REBUILD
         )
-    names = (*_code_names(metadata), WEIGHTS)
+    weights = weights_name(metadata)
+    names = (*_code_names(metadata), weights)
     for name in names:
         entry, path = files.get(name), folder / name
         if not isinstance(entry, dict):
@@ -152,7 +168,7 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
     for name in names:
         try:
             whole = has_content(
-                folder / name, str(files[name].get("sha256")), again=again or name != WEIGHTS
+                folder / name, str(files[name].get("sha256")), again=again or name != weights
             )
         except OSError as error:
             raise CompiledModelError(
@@ -216,7 +232,8 @@ def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
 def check_replaceable(output: Path) -> None:
     """OptionError unless `output` is free, an empty folder, or a compiled model."""
     described = (output / METADATA).is_file()
-    code = any((output / name).is_file() for name in (PROGRAM, *LIBRARIES))
+    names = (PROGRAM, *LIBRARIES, "model.c")
+    code = any((output / name).is_file() for name in names)
     compiled = (described and code) or (output / STAGES).is_file()
     if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
         what = "a folder with other things in it" if output.is_dir() else "a file"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from infuse.errors import OptionError
-from infuse.runtime.folder import WEIGHTS, read_metadata
+from infuse.runtime.folder import read_metadata
 from infuse.runtime.interface import COMPILED
 from infuse.runtime.shapes import TensorSpec, returned
 
@@ -26,7 +26,7 @@ class ForeignModel:
         self.arena_bytes = int(arena.get("bytes", 0))
         """As it was planned; 0 where the run plans it."""
         self.arena_lower_bound = int(arena.get("lower_bound", 0))
-        self.weights_bytes = int(self.metadata["files"][WEIGHTS]["bytes"])
+        self.weights_bytes = int(self.metadata["weights_bytes"])
 
     @property
     def name(self) -> str:

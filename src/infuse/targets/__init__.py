@@ -2,7 +2,7 @@
 cache or a unit.
 """
 
-from infuse.targets.base import KERNELS as KERNELS, Target as Target
+from infuse.targets.base import KERNELS as KERNELS, PLAIN as PLAIN, Target as Target
 from infuse.targets.machine import (
     TILE_SIDE as TILE_SIDE,
     Caches as Caches,

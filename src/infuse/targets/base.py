@@ -11,7 +11,7 @@ from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
 from infuse.runtime.levels import CPU_VARIABLE, limit_name
 from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
-from infuse.targets.platforms import LINUX, MUSL, System, named
+from infuse.targets.platforms import BARE, LINUX, MUSL, System, named
 
 PLAIN: Final = "c"
 """The target whose code is C for any machine."""
@@ -44,6 +44,10 @@ class Target:
     cpu: str = ""
     triple: str = ""
     libc: str = ""
+    gcc: str = ""
+    """What the names of GCC's programs for it begin with."""
+    is_small: bool = False
+    """Whether code is to be small before it is fast."""
 
     @classmethod
     def resolve(cls, name: str = "native") -> Target:
@@ -58,7 +62,9 @@ class Target:
         if name == "native":
             return cls._native()
         if name == PLAIN:
-            return cls(name, "", frozenset(), name, architecture(), triple=_own_triple())
+            return cls(
+                name, "", frozenset(), name, architecture(), triple=_own_triple(), gcc=_own_gcc()
+            )
         known = named(name)
         platform = known.platform
         options = sorted(platform.further[each] for each in known.names)
@@ -77,6 +83,7 @@ class Target:
             cpu=platform.cpu if is_x86 else "+".join((platform.cpu, *options)),
             triple=platform.triple,
             libc=known.libc,
+            gcc=platform.gcc or platform.triple.format(libc="gnu"),
         )
 
     @classmethod
@@ -94,6 +101,7 @@ class Target:
                 caches,
                 cpu="native",
                 triple=_own_triple(),
+                gcc=_own_gcc(),
             )
         shown = cls.resolve(limit)
         if not shown.is_runnable:
@@ -109,14 +117,24 @@ class Target:
     @cached_property
     def machine(self) -> Machine:
         """What kernels are made for."""
-        if self.name == PLAIN:
+        if self.name == PLAIN or self.is_bare:
             return PlainMachine.on(self.architecture)
-        return Machine.of(self.architecture, self.features, self.caches)
+        machine = Machine.of(self.architecture, self.features, self.caches)
+        return machine.smaller() if self.is_small else machine
+
+    def smaller(self) -> Target:
+        """The same target for code that is small before it is fast."""
+        return replace(self, is_small=True, fingerprint=f"{self.fingerprint} small")
 
     @property
     def is_foreign(self) -> bool:
         """Whether this machine compiles for it but cannot run it."""
         return self.architecture != architecture() or bool(self.system_name)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no system where the code runs."""
+        return self.system is BARE
 
     @property
     def system_name(self) -> str:
@@ -152,3 +170,7 @@ class Target:
 
 def _own_triple() -> str:
     return f"{architecture()}-linux-{{libc}}"
+
+
+def _own_gcc() -> str:
+    return _own_triple().format(libc="gnu")

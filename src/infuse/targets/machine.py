@@ -4,7 +4,7 @@ for dot products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import log2
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 _KIB: Final = 1024
 _LEAST_BLOCK: Final = 1 << 20
+_SMALL_ROWS: Final = 4
 _UNITS: Final = {"K": _KIB, "M": _KIB**2, "G": _KIB**3}
 
 
@@ -119,6 +120,12 @@ class Machine:
         best = ((kind, _first(units, features)) for kind, units in _DOTS.items())
         dots = tuple((kind, unit) for kind, unit in best if unit is not None)
         return cls(architecture, bits, registers, rows, caches, dots)
+
+    def smaller(self) -> Machine:
+        """The machine as kernels of few bytes see it: tiles of few rows, as there is code for every
+        number of rows.
+        """
+        return replace(self, tile_rows=min(self.tile_rows, _SMALL_ROWS))
 
     def dot(self, kind: DotType) -> DotUnit | None:
         """The best unit for dot products of this kind, None without any."""

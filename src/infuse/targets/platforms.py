@@ -10,7 +10,7 @@ from typing import Final
 from infuse.errors import OptionError
 from infuse.immutable import Immutable, replace
 from infuse.options import PREFIX
-from infuse.runtime.folder import LIBRARY
+from infuse.runtime.folder import LIBRARY, STATIC
 from infuse.runtime.levels import EXTENSIONS, NEON, X86_LEVELS
 
 
@@ -86,6 +86,21 @@ WEB: Final = System(
         "-Wl,--gc-sections",
     ),
 )
+# Workers share a memory that is imported; Zig's linker takes its limit as a number of 32 bits.
+WEB_THREADS: Final = replace(
+    WEB,
+    linking=(
+        *WEB.linking,
+        "-Wl,--shared-memory",
+        "-Wl,--import-memory",
+        "-Wl,--max-memory=4294901760",
+        "-Wl,--export=__stack_pointer",
+        "-Wl,--export=__wasm_init_tls",
+    ),
+)
+
+# Microcontrollers: there is nothing but the program.
+BARE: Final = System("bare metal", STATIC, "lib{}.a", libraries=())
 
 
 class Platform(Immutable):
@@ -93,7 +108,9 @@ class Platform(Immutable):
 
     `architecture`: as Linux calls it. `triple`: system and processor as Zig calls them, with the C
     library in it. `march`: the processor as GCC names it, None where GCC is not used, `cpu`: as Zig
-    does. `features`: instruction sets of which kernels know. `further`: those that may stand behind
+    does; `gcc`: what the names of
+    GCC's programs begin with, where that is not the triple; on bare metal `flags` are for GCC
+    alone. `features`: instruction sets of which kernels know. `further`: those that may stand behind
     its name, each with what compilers call it. `tested`: how its code is tried.
     """
 
@@ -106,6 +123,7 @@ class Platform(Immutable):
     features: frozenset[str] = frozenset()
     further: Mapping[str, str] = {}
     tested: str = ""
+    gcc: str = ""
 
 
 _X86: Final = {
@@ -157,6 +175,20 @@ _WASM: Final = Platform(
     further={"relaxed_simd": "relaxed_simd"},
     tested="in Node.js",
 )
+
+
+def _cortex(name: str, architecture: str, tested: str, *flags: str) -> Platform:
+    """A microcontroller of ARM. `flags`: what GCC is told of its unit for floats, where it has
+    one.
+    """
+    kind = "hf" if flags else ""
+    own = (f"-mcpu={name}", "-mthumb", *flags, *(["-mfloat-abi=hard"] if flags else []))
+    cpu = name.replace("-", "_")
+    triple = f"thumb-freestanding-eabi{kind}"
+    return Platform(BARE, architecture, triple, None, cpu, own, tested=tested, gcc="arm-none-eabi")
+
+
+_IN_QEMU: Final = "under QEMU (qemu-system-arm)"
 PLATFORMS: Final[Mapping[str, Platform]] = {
     **{f"linux-x86_64{level}": row for level, row in _X86.items()},
     "linux-arm64": _ARM,
@@ -189,6 +221,25 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
     "wasm32": _WASM,
+    "wasm32-threads": replace(
+        _WASM, system=WEB_THREADS, cpu=f"{_WASM.cpu}+atomics+mutable_globals"
+    ),
+    "cortex-m0": _cortex("cortex-m0", "armv6-m", _IN_QEMU),
+    "cortex-m4": _cortex("cortex-m4", "armv7e-m", _IN_QEMU, "-mfpu=fpv4-sp-d16"),
+    "cortex-m7": _cortex("cortex-m7", "armv7e-m", _IN_QEMU, "-mfpu=fpv5-sp-d16"),
+    "cortex-m55": replace(
+        _cortex("cortex-m55", "armv8.1-m", _IN_QEMU, "-mfpu=auto"), cpu="cortex_m55+mve_fp"
+    ),
+    "riscv32": Platform(
+        BARE,
+        "riscv32",
+        "riscv32-freestanding",
+        None,
+        "generic_rv32+m+a+c",
+        ("-march=rv32imac", "-mabi=ilp32"),
+        tested="under QEMU (qemu-system-riscv32)",
+        gcc="riscv64-unknown-elf",
+    ),
 }
 """The platforms by name, but for the C library and further instruction sets behind it."""
 

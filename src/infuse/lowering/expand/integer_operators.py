@@ -8,6 +8,7 @@ from infuse import dtypes
 from infuse.ir.graph import Node, Value, constant
 from infuse.lowering.expand.composer import Composer, Results, expands
 from infuse.lowering.expand.quantization import per_channel, per_row
+from infuse.lowering.kernel_table import kernels_of
 from infuse.ops.quantizing import dynamically, one_or_each, quantized
 
 
@@ -24,7 +25,7 @@ def matmul_integer(make: Composer, node: Node) -> Results:
     a, b, a_zero, b_zero = (node.input(i) for i in range(4))
     assert a is not None
     assert b is not None
-    if not make.has_kernel:
+    if not kernels_of(make.machine).takes(node):
         left, right = (make.cast(v, dtypes.int32) for v in (a, b))
         if a_zero is not None:
             left = make(left - make.cast(per_row(make, a_zero), dtypes.int32))

@@ -17,7 +17,7 @@ _BITS: Final = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _LIBRARY: Final = {"round": "rint", "abs": "fabs", "fused": "fma"}
 """Functions of the C library that have another name there."""
 _OWN: Final = {"mod": "mod_real", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "softplus": "softplus"}
-"""Functions of float64 in kernels/plain.h."""
+"""Functions in kernels/plain.h, whose names end in the type."""
 _BY_TYPE: Final = frozenset(["max", "min", "sign"])
 _EXACT: Final = frozenset(["input", "const", "cast"])
 _HALVES: Final = (dtypes.float16, dtypes.bfloat16)
@@ -105,7 +105,7 @@ def _real(dtype: DType, op: str, args: list[str]) -> str:
     if op in _BY_TYPE:
         return f"({name}){op}_{name}({listed})"
     if op in _OWN:
-        return f"({name}){_OWN[op]}({listed})"
+        return f"({name}){_OWN[op]}_{name}({listed})"
     return f"{_LIBRARY.get(op, op)}{'' if name == 'double' else 'f'}({listed})"
 
 

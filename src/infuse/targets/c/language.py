@@ -9,7 +9,7 @@ from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.lowering.elementwise import Elementwise, Place, Scalar, Source
 from infuse.lowering.expressions import Aggregate, KernelSizes
-from infuse.lowering.statements import InterleavePlanes, MapWork, Statement
+from infuse.lowering.statements import InterleavePlanes, MapWork, RowWork, Statement
 from infuse.targets.c.formulas import FormulaPrinter, load_text, scalar_type, store_text
 from infuse.targets.text.language import Language
 from infuse.targets.text.literals import literal
@@ -49,6 +49,8 @@ class C(Language):
         match statement:
             case MapWork():
                 return self._map_work(statement)
+            case RowWork():
+                return self._row_work(statement)
             case InterleavePlanes(channels, images, pixels, source, target):
                 image = f"i / {channels} / {pixels} * {channels} + i % {channels}"
                 return [
@@ -68,6 +70,28 @@ class C(Language):
             f"  for (isize col = 0; col < {s.columns}; ++col) {{",
             *(f"    {line}" for line in _work_lines(s.work)),
             "  }",
+            *(["if (zero) return DIVIDES_BY_ZERO;"] if divides else []),
+        ]
+
+    def _row_work(self, s: RowWork) -> Sequence[str]:
+        divides, loop = s.work.divides, "for (isize row = 0; row < {}; ++row)"
+        at, head, end = "row", [loop.format(s.rows)], []
+        if s.call is not None:
+            at, end = "(row - first)", ["}"]
+            head = [
+                f"for (isize first = 0; first < {s.rows}; first += {s.together}) {{",
+                f"  const isize count = min_long({s.together}, {s.rows} - first);",
+                *(f"  {line}" for line in self.lines(s.call)),
+                "  for (isize row = first; row < first + count; ++row)",
+            ]
+        return [
+            *(["bool zero = false, *const found_zero = &zero;"] if divides else []),
+            *head,
+            f"    for (isize col = 0; col < {s.columns}; ++col) {{",
+            f"      const {scalar_type(s.dtype)} acc = {s.line}[{at} * {s.columns} + col];",
+            *(f"      {line}" for line in _work_lines(s.work)),
+            "    }",
+            *end,
             *(["if (zero) return DIVIDES_BY_ZERO;"] if divides else []),
         ]
 

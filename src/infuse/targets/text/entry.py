@@ -156,7 +156,7 @@ def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
     text = _OPEN
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
-    return _EMBEDDED * inside + text
+    return _EMBEDDED * (inside and not info.get("single")) + text
 
 
 def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: Additions) -> str:
@@ -165,7 +165,7 @@ def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: A
     return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
   Model* m = (Model*)context;
   const Sizes* d = &m->d;
-  (void)m, (void)d, (void)dims;
+  (void)m, (void)d, (void)number, (void)dims;
 {_late_outputs(frames[0])}
   return NULL;
 }}

@@ -12,7 +12,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
-from infuse.runtime.folder import HEADER, LIBRARY
+from infuse.runtime.folder import DECRYPT, HEADER, LIBRARY, WEIGHTS
 from infuse.targets import KERNELS
 from infuse.targets.text.embedded import embedded_files
 
@@ -38,6 +38,16 @@ _TILES: Final = {
 """What a header says of code with tile registers."""
 
 
+_OPENED: Final = (
+    "infuse_open(weights, 4);        // the content of weights.bin, 64-byte aligned; 4 threads",
+    "infuse_open(NULL, 1);           // the weights are a part of the source",
+)
+_BARE: Final = """
+/*
+ * There is no heap, and there are no threads. infuse_open opens one context at a time, in memory of
+ * the source's own; infuse_create opens any number, each in memory that the options name: `arena`,
+ * at a multiple of 64, with `arena_bytes` of @PREFIX@_ARENA_BYTES or more.
+ */"""
 _EMBEDDED: Final = (
     "\n * The weights are a part of the library, too: NULL stands for these, without weights.bin."
 )
@@ -49,10 +59,13 @@ def prefixed(text: str, prefix: str) -> str:
 
 
 def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """`model.h`, a program in C that runs the model, and its weights as a source where they are a
-    part of the library.
+    """`model.h`, a program in C that runs the model, its weights as a source where they are a part
+    of the library, and what decrypts them where they are encrypted.
     """
-    return {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
+    files = {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
+    if metadata.get("encrypted"):
+        files[DECRYPT] = Path(__file__).with_name(DECRYPT).read_text("utf-8")
+    return files
 
 
 def header(metadata: Mapping[str, Any]) -> str:
@@ -62,6 +75,8 @@ def header(metadata: Mapping[str, Any]) -> str:
     values = ", ".join([str(_SIZE)] * len(symbols)) or "0"
     fields = {
         "TYPES": _types(),
+        "NEEDS": _needs(metadata),
+        "OPENED": _OPENED[bool(metadata.get("single"))],
         "GUARD": f"{prefix.upper()}_MODEL_H",
         "VALUES": values,
         "PAD": " " * max(1, 24 - len(values)),
@@ -72,6 +87,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(metadata),
+        "NUMBERS": _bytes_text(metadata),
         "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
         **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
@@ -79,6 +95,26 @@ def header(metadata: Mapping[str, Any]) -> str:
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
+
+
+def _needs(metadata: Mapping[str, Any]) -> str:
+    """What code needs where it runs."""
+    if metadata.get("bare"):
+        return "Its code needs nothing but memcpy, memmove and memset."
+    if metadata.get("single"):
+        return "Its code needs nothing but the C library."
+    return "The library needs nothing but the C library and threads."
+
+
+def _bytes_text(metadata: Mapping[str, Any]) -> str:
+    """Sizes of memory as definitions, of a model whose weights are a part of its source."""
+    if not metadata.get("single"):
+        return ""
+    prefix, arena = metadata.get("prefix", PREFIX).upper(), metadata.get("context_bytes")
+    lines = [f"\n#define {prefix}_WEIGHTS_BYTES {metadata['weights_bytes']}"]
+    if arena is not None:
+        lines += [f"#define {prefix}_ARENA_BYTES {arena}", _BARE.replace("@PREFIX@", prefix)]
+    return "\n".join(lines) + "\n"
 
 
 def _types() -> str:
@@ -105,7 +141,11 @@ def _sizes(entry: Mapping[str, Any]) -> str:
 
 def _command(metadata: Mapping[str, Any]) -> str:
     prefix, library = metadata.get("prefix", PREFIX), metadata.get("library", LIBRARY)
+    if metadata.get("single"):
+        math = "" if metadata.get("bare") else " -lm"
+        return f"cc -O2 example.c model.c -o example{math} && ./example"
     linked = library if prefix == PREFIX else f"-L. -l{prefix}"
+    linked += " -lcrypto" if metadata.get("encrypted") else ""
     if library.endswith((".so", ".dylib")):
         return f"cc example.c {linked} -Wl,-rpath,. -o example && ./example"
     return f"a compiler of C for the library's system, example.c and {library}"
@@ -135,11 +175,11 @@ _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; value
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model.h"
+@INCLUDED@#include "model.h"
 @FORMULAS@"""
 _READING: Final = """
 /* The content of a file at an address that is a multiple of 64, in memory to be freed. */
-static void* read_file(const char* path, void** memory) {
+static void* read_file(const char* path, void** memory, int64_t* bytes) {
   FILE* file = fopen(path, "rb");
   long size;
   char* data = NULL;
@@ -148,9 +188,30 @@ static void* read_file(const char* path, void** memory) {
     *memory = malloc((size_t)size + 64);
     if (*memory) data = (char*)*memory + (64 - (uintptr_t)*memory % 64);
     if (data && fread(data, 1, (size_t)size, file) != (size_t)size) data = NULL;
+    *bytes = size;
   }
   fclose(file);
   return data;
+}
+"""
+
+
+_DECRYPTING: Final = """
+/* The weights of weights.enc, by the key in the file that INFUSE_KEY names. */
+static void* read_weights(void** memory) {
+  int64_t bytes = 0, key_bytes = 0, size;
+  void *file_memory = NULL, *key_memory = NULL, *weights = NULL;
+  const char* path = getenv("INFUSE_KEY");
+  const void* file = read_file("weights.enc", &file_memory, &bytes);
+  const void* key = path ? read_file(path, &key_memory, &key_bytes) : NULL;
+  size = file ? infuse_decrypted_bytes(file, bytes) : -1;
+  if (size >= 0 && key && key_bytes == INFUSE_KEY_BYTES && (*memory = malloc((size_t)size + 64))) {
+    weights = (char*)*memory + (64 - (uintptr_t)*memory % 64);
+    if (infuse_decrypt(file, bytes, (const unsigned char*)key, weights)) weights = NULL;
+  }
+  free(file_memory);
+  free(key_memory);
+  return weights;
 }
 """
 
@@ -179,7 +240,7 @@ def example(metadata: Mapping[str, Any]) -> str:
             if metadata.get("embedded")
             else (
                 "  void* memory = NULL;",
-                '  void* weights = read_file("weights.bin", &memory);',
+                *_weights_read(metadata),
                 "  void* context = weights ? infuse_open(weights, 2) : NULL;",
             )
         ),
@@ -215,12 +276,25 @@ def example(metadata: Mapping[str, Any]) -> str:
         "",
     ]
     reading = "" if metadata.get("embedded") else _READING
+    if metadata.get("encrypted"):
+        reading += _DECRYPTING
     head = (
         (_HEAD + reading)
         .replace("@FORMULAS@", _functions(" ".join(formulas)))
         .replace("@COMMAND@", _command(metadata))
+        .replace("@INCLUDED@", f'#include "{DECRYPT}"\n' if metadata.get("encrypted") else "")
     )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
+
+
+def _weights_read(metadata: Mapping[str, Any]) -> Sequence[str]:
+    """What reads the weights in an example."""
+    if metadata.get("encrypted"):
+        return ("  void* weights = read_weights(&memory);",)
+    return (
+        "  int64_t bytes = 0;",
+        f'  void* weights = read_file("{WEIGHTS}", &memory, &bytes);',
+    )
 
 
 def _functions(text: str) -> str:

@@ -1,9 +1,9 @@
 /*
- * The C interface of a model compiled by Infuse. The library needs nothing but the C library and threads.
+ * The C interface of a model compiled by Infuse. @NEEDS@
  *
  * example.c beside this file is a whole program that runs the model. In short:
  *
- *     void* context = infuse_open(weights, 4);        // the content of weights.bin, 64-byte aligned; 4 threads
+ *     void* context = @OPENED@
  *     int64_t symbols[] = {@VALUES@};@PAD@// @SYMBOLS@
  *     const void* inputs[] = {@INPUTS@};
  *     void* outputs[] = {@OUTPUTS@};
@@ -21,13 +21,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
+@NUMBERS@
 @TYPES@
 #ifndef INFUSE_API
 #if defined(_WIN32)
 #define INFUSE_API __declspec(dllexport)
-#else
+#elif defined(__GNUC__)
 #define INFUSE_API __attribute__((visibility("default")))
+#else
+#define INFUSE_API
 #endif
 #endif
 

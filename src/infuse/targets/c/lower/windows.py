@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
@@ -11,8 +12,16 @@ from infuse.lowering.expressions import Nothing, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.operators.operands import operand, row_major
+from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
+from infuse.targets.c.lower.rows import (
+    finish_whole,
+    float_conv,
+    integer_conv,
+    is_float,
+    whole_result,
+)
 from infuse.targets.c.table import call, lowers
 
 _MOST_AXES = 3
@@ -39,9 +48,15 @@ def _window(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim])
     f.struct("Window", "window", rank=rank, **listed)
 
 
-@lowers("Conv")
+@lowers("Conv", has_epilogue=True)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x, w, bias = operand(node), operand(node, 1), node.input(2)
+    if is_float(node):
+        f = low.function("conv", *group.nodes)
+        _window(low, node, f, w.shape[2:])
+        float_conv(low, node, group, f)
+        f.finish("Conv")
+        return
     source, weights = row_major(low, x), row_major(low, w)
     target = low.storage.allocate(node.output)
     f = low.function("conv", node)
@@ -54,13 +69,16 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     low.storage.tensors[node.output] = target
 
 
-@lowers("ConvInteger")
+@lowers("ConvInteger", has_epilogue=True, accumulates=dtypes.int32)
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     x, w = operand(node), operand(node, 1)
-    tensors = [row_major(low, v) for v in (x, w)]
-    target = low.storage.allocate(node.output)
-    f = low.function("conv_integer", node)
+    f = low.function("conv_integer", *group.nodes)
     _window(low, node, f, w.shape[2:])
+    if integer_conv(low, node, group, f):
+        f.finish("ConvInteger")
+        return
+    tensors = [row_major(low, v) for v in (x, w)]
+    target = whole_result(low, node)
     sizes = f.numbers(x.shape[0], x.shape[1], w.shape[0], node.op.attributes()["group"])
     operands: list[object] = []
     for tensor, zero in zip(tensors, (node.input(2), node.input(3))):
@@ -69,18 +87,22 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     zeros = node.input(3)
     count = f.number(1 if zeros is None else dims.product(zeros.shape))
     f.call("conv_integer", "window", sizes, *operands, count, f.write(target), context=False)
+    finish_whole(low, node, group, f, target)
     f.finish("ConvInteger")
-    low.storage.tensors[node.output] = target
 
 
 @lowers("MaxPool", "AveragePool", "LpPool")
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
-    source, target = row_major(low, x), low.storage.allocate(node.output)
+    order, last = natural(x.rank), channels_last(x.rank)
+    together: Dim = 1
+    if not any(v.uses for v in node.outputs[1:]) and low.storage.tensor(x).is_dense(last):
+        order, together = last, x.shape[1]
+    source, target = low.storage.dense(x, order), low.storage.allocate(node.output, order)
     f = low.function("pool", node)
     _window(low, node, f, attributes["kernel_shape"])
     planes = f.number(dims.product(x.shape[:2]))
-    arguments: list[object] = ["window", planes]
+    arguments: list[object] = ["window", planes, f.number(together)]
     read, write = f.read(source), f.write(target)
     if node.kind == "MaxPool":
         places = [low.storage.allocate(v) for v in node.outputs[1:] if v.uses]
