@@ -17,7 +17,7 @@ from infuse.bindings.package import table
 from infuse.cli.main import main
 from infuse.errors import CompiledModelError, OptionError
 from infuse.options import BindOptions
-from infuse.runtime.folder import ABI, METADATA, digest
+from infuse.runtime.folder import ABI, METADATA, PROGRAM, STAGES, digest
 
 pytestmark = pytest.mark.row("R6")
 TEXTS = [
@@ -112,7 +112,7 @@ def test_a_name_of_a_model_is_no_source(tmp_path: Path) -> None:
         if path.suffix in (".hpp", ".cpp") or path.name == "binding.h":
             text = comments_and_texts.sub("", path.read_text("utf-8"))
             assert "system(" not in text
-            assert "#include \"y" not in text
+            assert '#include "y' not in text
 
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,17 @@ def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     (tmp_path / "model.onnx").write_bytes(b"x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
+    secret = folder(tmp_path / "secret", encrypted=True)
+    single = folder(tmp_path / "single", single=True)
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / STAGES).write_text("{}")
+    prebuilt = folder(tmp_path / "prebuilt")
+    (prebuilt / PROGRAM).write_bytes(b"")
     cases: list[tuple[Path, Path, BindOptions, str]] = [
+        (secret, out, BindOptions("go"), "the weights are encrypted"),
+        (single, out, BindOptions("go"), "it is one file of C"),
+        (tmp_path / "stages", out, BindOptions("go"), "Python runs a part of this model"),
+        (prebuilt, out, BindOptions("go"), "prebuilt kernels run this model"),
         (tmp_path / "model.onnx", out, BindOptions("go"), "infuse compile model.onnx -o FOLDER"),
         (model, out, BindOptions(), "no language is named"),
         (model, out, BindOptions("gu"), "no bindings for 'gu'"),

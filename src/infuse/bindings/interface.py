@@ -156,6 +156,7 @@ def read_interface(folder: Path) -> Interface:
             where=where,
             hint="compile it with a C++ compiler: infuse compile MODEL -o FOLDER",
         )
+    _require_library(folder, metadata)
     verify(folder, metadata)
     _require_files(folder)
     try:
@@ -167,6 +168,24 @@ def read_interface(folder: Path) -> Interface:
         raise CompiledModelError(
             f"the interface cannot be read: {error}", where=path, hint=_REBUILD
         ) from error
+
+
+def _require_library(folder: Path, metadata: Mapping[str, Any]) -> None:
+    """OptionError for a folder that is a file of C, and for weights that need a key."""
+    files = metadata.get("files")
+    if metadata.get("single") or (isinstance(files, dict) and not {*files} & {*LIBRARIES}):
+        raise OptionError(
+            "it is one file of C, without a library",
+            where=str(folder),
+            hint="a program in C takes it as it is; for a package, compile without --single",
+        )
+    if metadata.get("encrypted"):
+        raise OptionError(
+            "the weights are encrypted, and packages do not decrypt",
+            where=str(folder),
+            hint="bind the model without --encrypt; a package takes weights as bytes that its "
+            "program has decrypted",
+        )
 
 
 def _require_files(folder: Path) -> None:
