@@ -91,7 +91,7 @@ def test_without_a_compiler_the_source_is_named(
     monkeypatch.setattr("infuse.build.toolchain.ziglang", lambda: None)
     monkeypatch.setattr("infuse.build.toolchain.shutil.which", lambda *a, **k: None)
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(ToolchainError, match="apt install gcc-arm-none-eabi.*--profile bare"):
+    with pytest.raises(ToolchainError, match=r"apt install gcc-arm-none-eabi.*--profile bare"):
         compiled(fixed(), "cortex-m4", tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Kernels of plain C that make rows: of bytes, exactly the same on every processor."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ BYTES = {dtypes.int8: np.int8, dtypes.uint8: np.uint8}
 
 
 def products() -> tuple[Graph, dict[str, Any]]:
-    """Convolutions and products of bytes: both signs, zero points, groups, windows beyond the image,
+    """Convolutions and products of bytes: both signs, zero points, groups, windows beyond images,
     depths that are no multiples of four, weights that need nine bits, and sums that wrap around.
     """
     rng, make = np.random.default_rng(7), Builder()
@@ -78,7 +79,7 @@ def chain(*channels: int) -> Graph:
     """Pointwise convolutions, each over as many channels as the one before makes."""
     make, rng = Builder(), np.random.default_rng(3)
     y = make.input(1, channels[0], 8, 8, name="x")
-    for inside, outside in zip(channels, channels[1:]):
+    for inside, outside in itertools.pairwise(channels):
         w = rng.normal(size=(outside, inside, 1, 1)).astype(np.float32)
         y = make("Relu", make("Conv", y, w))
     make.output(make("GlobalAveragePool", y))
@@ -90,7 +91,7 @@ def test_pointwise_results_lie_over_what_they_are_made_of(
     channels: tuple[int, ...], tmp_path: Path
 ) -> None:
     graph = chain(*channels)
-    program, plan = generate(graph, Target.resolve("c"))
+    _, plan = generate(graph, Target.resolve("c"))
     largest = max(channels[1:]) * 64 * 4
     assert plan.offsets is not None
     assert plan.total <= plan.lower_bound + 2 * ALIGN

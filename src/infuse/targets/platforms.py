@@ -96,10 +96,10 @@ class Platform(Immutable):
 
     `architecture`: as Linux calls it. `triple`: system and processor as Zig calls them, with the C
     library in it. `march`: the processor as GCC names it, None where GCC is not used, `cpu`: as Zig
-    does; `gcc`: what the names of
-    GCC's programs begin with, where that is not the triple; on bare metal `flags` are for GCC
-    alone. `features`: instruction sets of which kernels know. `further`: those that may stand behind
-    its name, each with what compilers call it. `tested`: how its code is tried.
+    does; `gcc`: what the names of GCC's programs begin with, where that is not the triple; on bare
+    metal `flags` are for GCC alone. `features`: instruction sets of which kernels know. `further`:
+    those that may stand behind its name, each with what compilers call it. `tested`: how its code
+    is tried.
     """
 
     system: System
