@@ -12,7 +12,7 @@ from infuse.targets import KERNELS
 from tests.native.bare_tools import SHARED, compiler
 
 pytestmark = pytest.mark.row("R6")
-TYPES = {"float": np.float32, "double": np.float64}
+TYPES: dict[str, Any] = {"float": np.float32, "double": np.float64}
 _OTHER = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _OTHER |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 EXACT = ("sqrt", "floor", "ceil", "rint", "trunc")
@@ -28,7 +28,7 @@ ENDS = {"float": "f", "double": ""}
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("math")
-    lines = ['#include "bare_context.h"', '#include "bare_math.h"']
+    lines = ['#include "bare_context.h"', '#include "bare_float.h"']
     every = [(name, kind) for name in NAMES for kind in ENDS] + [("sigmoid", "float")]
     lines += [
         f"void {name}_{kind}(const {kind}* x, {kind}* y, long n) "

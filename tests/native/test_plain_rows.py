@@ -14,6 +14,7 @@ from infuse.ir.graph import Graph
 from infuse.lowering.memory import ALIGN
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
+from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
 from tests.native.bare_tools import run_source, sources
 from tests.native.boards import boards, run_on_board
@@ -70,6 +71,7 @@ def test_integers_are_those_of_the_graph(tmp_path: Path) -> None:
 def test_integers_are_the_same_on_a_board(target: str, tmp_path: Path) -> None:
     graph, feeds = products()
     model = compile_graph(graph, CompileOptions(target), output=tmp_path / "model")
+    assert isinstance(model, ForeignModel)
     results = run_on_board(target, model, feeds, tmp_path)
     for name, array in evaluate(graph, feeds).items():
         np.testing.assert_array_equal(results[name], array)
@@ -99,6 +101,8 @@ def test_pointwise_results_lie_over_what_they_are_made_of(
     assert pairs
     place = {id(b): o for b, o in zip(plan.buffers, plan.offsets)}
     for large, small in pairs:
+        assert isinstance(large.bytes, int)
+        assert isinstance(small.bytes, int)
         start, end = place[id(large)], place[id(large)] + large.bytes
         over = place[id(small)] + small.bytes
         assert over >= end or over <= start

@@ -49,6 +49,7 @@ _BARE: Final = (
     "sizes.h",
     "bare_context.h",
     "bare_math.h",
+    "bare_float.h",
     "bare_names.h",
     "plain.h",
 )
