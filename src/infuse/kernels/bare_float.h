@@ -73,7 +73,8 @@ MATH float infuse_logf(float x) {
   const uint32_t b = float_bits(x) - 0x3f3504f3u;  // from the root of a half on
   k += (int)(b >> 23) - (b >> 31 ? 512 : 0);
   const float f = bits_float((b & 0x7fffffu) + 0x3f3504f3u) - 1, s = f / (2 + f), z = s * s;
-  const float r = z * (0.66666662693f + z * (0.40000972152f + z * (0.28498786688f + z * 0.24279078841f)));
+  const float rest = 0.40000972152f + z * (0.28498786688f + z * 0.24279078841f);
+  const float r = z * (0.66666662693f + z * rest);
   const float half = 0.5f * f * f;
   return (float)k * 0.693145752f - ((half - (s * (half + r) + (float)k * 1.42860677e-6f)) - f);
 }

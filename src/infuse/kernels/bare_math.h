@@ -296,7 +296,7 @@ MATH double infuse_pow(double x, double y) {
   }
   return odd && signbit(x) ? -r : r;
 }
-/** a · b + c, rounded once: of floats always, of doubles where a · b is not near the largest number. */
+/** a · b + c, rounded once where a · b is not near the largest number. */
 MATH double exact_sum(double p, double e, double c) {
   const double s = p + c, b = s - p;
   return s == s && !isinf(s) ? s + (((p - (s - b)) + (c - b)) + e) : s;
