@@ -1,14 +1,14 @@
-// node web.mjs FOLDER MODEL.ONNX INPUTS.JSON PEER SECONDS: times of one run in milliseconds, in turns:
+// node web.mjs FOLDER MODEL.ONNX INPUTS.JSON PEER SECONDS THREADS: times of one run in ms, in turns:
 // a model compiled by Infuse for WebAssembly, and ONNX Runtime Web (the folder PEER has it installed).
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { argv } from "node:process";
 import { pathToFileURL } from "node:url";
 
-const [, , folder, path, inputs, peer, seconds] = argv;
+const [, , folder, path, inputs, peer, seconds, threads] = argv;
 const require = createRequire(pathToFileURL(`${peer}/`));
 const ort = await import(pathToFileURL(require.resolve("onnxruntime-web")).href);
-ort.env.wasm.numThreads = 1;
+ort.env.wasm.numThreads = Number(threads);
 ort.env.logLevel = "error";
 const { load } = await import(pathToFileURL(`${folder}/model.mjs`).href);
 const KINDS = { float32: Float32Array, int64: BigInt64Array };
@@ -16,7 +16,7 @@ const specs = JSON.parse(await readFile(inputs, "utf-8"));
 const arrays = specs.map(({ name, dtype, shape, data }) =>
   [name, { data: KINDS[dtype].from(dtype === "int64" ? data.map(BigInt) : data), shape, dtype }]);
 
-const model = await load();
+const model = await load({ threads: Number(threads) });
 const session = await ort.InferenceSession.create(path, { graphOptimizationLevel: "all" });
 const feeds = Object.fromEntries(
   arrays.map(([name, { data, shape, dtype }]) => [name, new ort.Tensor(dtype, data, shape)]));

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infuse.api import (
+        bind,
         compile,
+        encrypt,
         extract,
         from_jax,
         from_torch,
@@ -41,6 +43,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Auto",
+    "BindOptions",
     "Cancellation",
     "Clusters",
     "CompileOptions",
@@ -71,11 +74,13 @@ __all__ = [
     "TorchScript",
     "Tune",
     "Turns",
+    "bind",
     "compare",
     "compile",
     "compress",
     "cond",
     "diagnose",
+    "encrypt",
     "extract",
     "from_jax",
     "from_torch",
@@ -96,7 +101,9 @@ __all__ = [
 
 _MODULES = {
     "api": (
+        "bind",
         "compile",
+        "encrypt",
         "extract",
         "from_jax",
         "from_torch",

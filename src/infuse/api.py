@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from infuse.budgets import timed
 from infuse.errors import BudgetError, ModelFileError, OptionError
-from infuse.options import CompileOptions, FormatOptions, Rules, TorchScript
+from infuse.options import BindOptions, CompileOptions, FormatOptions, Rules, TorchScript
 from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import METADATA, STAGES, is_compiled
@@ -22,6 +22,7 @@ from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
+    from infuse.bindings.package import Made
     from infuse.ir.graph import Graph
     from infuse.passes.verification import Witness
 
@@ -302,15 +303,36 @@ def extract(
 
 
 @bounded
-def load_compiled(folder: PathLike, threads: int | None = None) -> Model:
+def load_compiled(
+    folder: PathLike, threads: int | None = None, *, key: bytes | PathLike | None = None
+) -> Model:
     """The compiled model in `folder`. CompiledModelError when it is broken or was made for another
     processor.
+
+    `key`: the 32 bytes by which its weights were encrypted (`infuse.encrypt`), or a file that holds
+    them; default: the file that `$INFUSE_KEY` names.
     """
     if not (Path(folder) / STAGES).is_file():
-        return CompiledModel.load(folder, threads)
+        return CompiledModel.load(folder, threads, key=key)
+    if key is not None:
+        raise OptionError("the weights are not encrypted", where=str(folder), hint="leave key out")
     from infuse.runtime.hosted import HostedModel
 
     return HostedModel.load(folder, threads)
+
+
+def encrypt(folder: PathLike, key: bytes | PathLike) -> None:
+    """Replace the weights of a compiled folder by the same encrypted with `key`: 32 bytes, or a
+    file that holds them (AES-256-GCM). `load_compiled` needs the key then; for programs in C,
+    `decrypt.h` lies beside the header.
+
+    The cache of compiled models on this machine still has the weights as they are. OptionError for
+    another key, for a model with weights inside of the library, and for one of which Python runs a
+    part.
+    """
+    from infuse.build.encrypting import encrypt
+
+    encrypt(folder, key)
 
 
 @bounded
@@ -433,3 +455,15 @@ __all__ = [
     "optimize",
     "save",
 ]
+
+
+def bind(folder: PathLike, output: PathLike, options: BindOptions) -> Made:
+    """Write a package of another language to the folder `output` that runs the compiled model in
+    `folder`: `BindOptions("go")`. The result says what it is called, and what else is to be known.
+
+    OptionError for what is no compiled model with a C interface, for a language that there is not,
+    and for an output that holds other things.
+    """
+    from infuse.bindings.package import bind as write
+
+    return write(folder, output, options)

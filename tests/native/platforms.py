@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pytest
 
+from infuse import dtypes
 from infuse.build.toolchain import ziglang
 from infuse.runtime.folder import STATIC, WEIGHTS
 from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
-from tests.native.foreign import answered, requested
+from infuse.targets.text.javascript import ARRAYS
+from tests.native.foreign import ForeignFailure, answered, requested
 
 _DRIVER: Final = Path(__file__).with_name("platform_driver.c")
+_MODULE: Final = Path(__file__).with_name("run_module.mjs")
+"""What runs a model with threads: programs of WASI have none."""
 _WASI: Final = Path(__file__).with_name("run_wasi.mjs")
 
 
@@ -37,6 +43,17 @@ class Emulator(NamedTuple):
         return (path, *self.command[1:]) if path else ()
 
 
+@lru_cache
+def relaxed_flags() -> tuple[str, ...]:
+    """What Node.js takes for relaxed SIMD: releases before 21 have it behind a flag."""
+    flag = "--experimental-wasm-relaxed-simd"
+    node = shutil.which("node")
+    if not node:
+        return ()
+    listed = subprocess.run([node, "--v8-options"], capture_output=True, text=True, check=False)
+    return (flag,) if flag in listed.stdout else ()
+
+
 _RISCV: Final = ("qemu-riscv64", "-cpu")
 EMULATORS: Final = {
     "linux-x86_64-v3-musl": Emulator((), ""),
@@ -48,6 +65,10 @@ EMULATORS: Final = {
     ),
     "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
     "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
+    "wasm32+relaxed_simd": Emulator(
+        ("node", "--no-warnings", *relaxed_flags(), str(_WASI)), "nodejs"
+    ),
+    "wasm32-threads": Emulator(("node", "--no-warnings", str(_MODULE)), "nodejs"),
 }
 """By the name of a target, whose programs need nothing else."""
 QUICK: Final = ("linux-armv7-musl", "wasm32")
@@ -77,6 +98,8 @@ def run_on(
     """The outputs of a model for these inputs, computed on a platform; ForeignFailure with the
     words of the model where it fails.
     """
+    if target == "wasm32-threads":
+        return _run_module(model, feeds, folder, threads)
     program = _program(target, model.folder, folder)
     request, answer = folder / "request", folder / "answer"
     request.write_bytes(requested(model, feeds, threads))
@@ -86,6 +109,45 @@ def run_on(
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
     return answered(model, answer.read_bytes())
+
+
+def _run_module(
+    model: ForeignModel, feeds: Mapping[str, Any], folder: Path, threads: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The same by the module of the package."""
+    inputs = {name: as_tensor(np.asarray(x)) for name, x in feeds.items() if x is not None}
+    request = folder / "request.json"
+    call = {"symbols": {}, "inputs": inputs}
+    request.write_text(json.dumps({"calls": [call], "load": {"threads": threads}}))
+    words = (*EMULATORS["wasm32-threads"].words, str(model.folder / "model.mjs"), str(request))
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer = json.loads(done.stdout)
+    answer = answer if "error" in answer else answer["answers"][0]
+    if "error" in answer:
+        raise ForeignFailure(answer["error"])
+    return {name: as_array(output) for name, output in answer.items()}
+
+
+def as_tensor(array: np.ndarray[Any, Any], shaped: bool = True) -> dict[str, Any]:
+    """An array as run_module.mjs reads it; without a shape, if its length is to tell that."""
+    dtype = dtypes.by_numpy(array.dtype)
+    bits = {"bool": np.uint8, "float16": np.uint16, "bfloat16": np.uint16}.get(dtype.name)
+    numbers = array.view(bits) if bits else array
+    data = [str(number).replace("inf", "Infinity") for number in numbers.ravel().tolist()]
+    shape = {"shape": list(array.shape)} if shaped else {}
+    return {"type": ARRAYS[dtype.name], "data": data, **shape}
+
+
+def as_array(output: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """An array that run_module.mjs has written."""
+    kind = dtypes.by_name(output["dtype"]).numpy
+    is_float = ARRAYS[output["dtype"]].startswith("Float")
+    numbers = [float(n) if is_float else int(n) for n in output["data"]]
+    if is_float:
+        return np.array(numbers, kind).reshape(output["shape"])
+    stored = np.array(numbers, f"u{kind.itemsize}" if kind.kind not in "iu" else kind)
+    return stored.view(kind).reshape(output["shape"])
 
 
 def _program(target: str, model: Path, folder: Path) -> Path:

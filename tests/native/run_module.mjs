@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { argv } from "node:process";
 import { pathToFileURL } from "node:url";
 
+if (process.env.STUB) (0, eval)(process.env.STUB);  // what a test takes away
 const { load } = await import(pathToFileURL(argv[2]).href);
 const request = JSON.parse(await readFile(argv[3], "utf-8"));
 
@@ -19,7 +20,8 @@ function plain({ data, shape, dtype }) {
 
 try {
   const loads = [];
-  const model = await load({ onProgress: (loaded, total) => loads.push([loaded, total]) });
+  const onProgress = (loaded, total) => loads.push([loaded, total]);
+  const model = await load({ onProgress, ...request.load });
   const answers = request.calls.map(({ inputs, symbols }) => {
     try {
       const tensors = Object.entries(inputs).map(([name, value]) => [name, tensor(value)]);
@@ -30,7 +32,8 @@ try {
     }
   });
   model.close();
-  console.log(JSON.stringify({ answers, last: loads.at(-1) ?? null }));
+  const { threads } = model;
+  console.log(JSON.stringify({ answers, last: loads.at(-1) ?? null, threads }));
 } catch (error) {
   console.log(JSON.stringify({ error: `${error.name}: ${error.message}` }));
 }

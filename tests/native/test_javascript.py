@@ -3,11 +3,15 @@
 import functools
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -23,16 +27,10 @@ from infuse.options import CompileOptions
 from infuse.runtime.folder import WEIGHTS
 from tests.browser.chromium import chromium
 from tests.native.builder import Builder
+from tests.native.platforms import as_array, as_tensor, relaxed_flags
 from tests.native.test_foreign import network
 
 RUNNER = Path(__file__).with_name("run_module.mjs")
-ARRAYS = {
-    "float32": "Float32Array",
-    "int64": "BigInt64Array",
-    "uint8": "Uint8Array",
-    "bool": "Uint8Array",
-    "float64": "Float64Array",
-}
 pytestmark = [
     pytest.mark.row("R5"),
     pytest.mark.skipif(ziglang() is None, reason="not tested on wasm32: pip install ziglang"),
@@ -40,47 +38,44 @@ pytestmark = [
 ]
 
 
-def packed(graph: Graph, folder: Path, **options: Any) -> Path:
-    compile_graph(graph, CompileOptions("wasm32", **options), output=folder)
+def packed(graph: Graph, folder: Path, target: str = "wasm32", **options: Any) -> Path:
+    compile_graph(graph, CompileOptions(target, **options), output=folder)
     return folder
 
 
-def tensor(array: np.ndarray[Any, Any], shaped: bool = True) -> dict[str, Any]:
-    numbers = array.astype(np.uint8) if array.dtype == np.bool_ else array
-    data = [str(number).replace("inf", "Infinity") for number in numbers.ravel().tolist()]
-    shape = {"shape": list(array.shape)} if shaped else {}
-    return {"type": ARRAYS[array.dtype.name], "data": data, **shape}
-
-
-def answers(folder: Path, *calls: dict[str, Any]) -> dict[str, Any]:
+def answers(folder: Path, *calls: dict[str, Any], stub: str = "", **load: Any) -> dict[str, Any]:
+    """What calls of the model give; `stub`: a text of JavaScript that runs before."""
     request = folder.parent / "request.json"
-    request.write_text(json.dumps({"calls": [{"symbols": {}, **call} for call in calls]}))
-    command = ["node", str(RUNNER), str(folder / "model.mjs"), str(request)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    every = [{"symbols": {}, **call} for call in calls]
+    request.write_text(json.dumps({"calls": every, "load": load}))
+    command = ["node", *relaxed_flags(), str(RUNNER), str(folder / "model.mjs"), str(request)]
+    environment = {**os.environ, "STUB": stub}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
-def array(output: dict[str, Any]) -> np.ndarray[Any, Any]:
-    kind = np.dtype(output["dtype"])
-    numbers = [int(n) if kind.kind in "iub" else float(n) for n in output["data"]]
-    return np.array(numbers, kind).reshape(output["shape"])
-
-
-def test_a_module_computes_what_the_model_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "threads"),
+    [("wasm32", 1), ("wasm32+relaxed_simd", 1), ("wasm32-threads", 1), ("wasm32-threads", 3)],
+)
+def test_a_module_computes_what_the_model_does(target: str, threads: int, tmp_path: Path) -> None:
     """Sizes that only a run finds out among them; the shape of an array follows from its length."""
     graph, rng = network(), np.random.default_rng(0)
-    folder = packed(graph, tmp_path / "made")
+    folder = packed(graph, tmp_path / "made", target)
     arrays = [rng.standard_normal((n, 5, 20, 20)).astype(np.float32) for n in (1, 3, 0)]
-    calls = [{"inputs": {"x": tensor(x, shaped=len(x) != 3)}} for x in arrays]
-    made = answers(folder, *calls)
+    calls = [{"inputs": {"x": as_tensor(x, shaped=len(x) != 3)}} for x in arrays]
+    made = answers(folder, *calls, threads=threads)
+    assert made["threads"] == threads
     assert made["last"] == [(folder / WEIGHTS).stat().st_size] * 2
     for x, results in zip(arrays, made["answers"], strict=True):
         expected = evaluate(graph, {"x": x})["y0"]
-        np.testing.assert_allclose(array(results["y0"]), expected, rtol=2e-4, atol=1e-6)
-        places = np.array(np.nonzero(array(results["y0"]) > np.float32(0.04)))
-        np.testing.assert_array_equal(array(results["y1"]), places)
+        np.testing.assert_allclose(as_array(results["y0"]), expected, rtol=2e-4, atol=1e-6)
+        places = np.array(np.nonzero(as_array(results["y0"]) > np.float32(0.04)))
+        np.testing.assert_array_equal(as_array(results["y1"]), places)
 
 
 def test_sizes_by_formulas_types_and_special_numbers(tmp_path: Path) -> None:
@@ -94,41 +89,41 @@ def test_sizes_by_formulas_types_and_special_numbers(tmp_path: Path) -> None:
     y_numbers = np.array([np.inf, -0.0, np.nan])
     made = answers(
         folder,
-        {"inputs": {"x": tensor(x_numbers, False), "y": tensor(y_numbers, False)}},
-        {"inputs": {"x": tensor(x_numbers), "y": tensor(y_numbers[:2])}},
+        {"inputs": {"x": as_tensor(x_numbers, False), "y": as_tensor(y_numbers, False)}},
+        {"inputs": {"x": as_tensor(x_numbers), "y": as_tensor(y_numbers[:2])}},
     )["answers"]
-    np.testing.assert_array_equal(array(made[0]["y0"]), -x_numbers)
-    np.testing.assert_array_equal(array(made[0]["y1"]), -y_numbers)
-    np.testing.assert_array_equal(np.signbit(array(made[0]["y1"])[:2]), [True, False])
-    np.testing.assert_array_equal(array(made[0]["y2"]).astype(bool), x_numbers > 0)
+    np.testing.assert_array_equal(as_array(made[0]["y0"]), -x_numbers)
+    np.testing.assert_array_equal(as_array(made[0]["y1"]), -y_numbers)
+    np.testing.assert_array_equal(np.signbit(as_array(made[0]["y1"])[:2]), [True, False])
+    np.testing.assert_array_equal(as_array(made[0]["y2"]).astype(bool), x_numbers > 0)
     assert made[1]["error"] == "RangeError: the input y has the shape [2], not [3]"
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({}, "TypeError: the input x is missing"),
     "type": (
-        {"x": tensor(np.zeros(2000))},
+        {"x": as_tensor(np.zeros(2000))},
         "TypeError: the input x is float32: give a Float32Array",
     ),
     "length": (
-        {"x": tensor(np.zeros(2001, np.float32), False)},
+        {"x": as_tensor(np.zeros(2001, np.float32), False)},
         "RangeError: the size n would be 1.0005",
     ),
     "axes": (
-        {"x": tensor(np.zeros((5, 400), np.float32))},
+        {"x": as_tensor(np.zeros((5, 400), np.float32))},
         "RangeError: the input x has 4 axes, not 2",
     ),
-    "name": ({"z": tensor(np.zeros(1, np.float32))}, "TypeError: there is no input z"),
+    "name": ({"z": as_tensor(np.zeros(1, np.float32))}, "TypeError: there is no input z"),
     "shape": (
-        {"x": tensor(np.zeros((1, 5, 20, 10), np.float32))},
+        {"x": as_tensor(np.zeros((1, 5, 20, 10), np.float32))},
         "RangeError: the input x has the shape [1, 5, 20, 10], not [1, 5, 20, 20]",
     ),
     "elements": (
-        {"x": {**tensor(np.zeros(2000, np.float32)), "shape": [2, 5, 20, 20]}},
+        {"x": {**as_tensor(np.zeros(2000, np.float32)), "shape": [2, 5, 20, 20]}},
         "RangeError: the input x has 2000 elements, and its shape [2, 5, 20, 20] 4000",
     ),
     "huge": (
-        {"x": {**tensor(np.zeros(1, np.float32)), "shape": [2**40, 5, 20, 20]}},
+        {"x": {**as_tensor(np.zeros(1, np.float32)), "shape": [2**40, 5, 20, 20]}},
         "RangeError: the input x has 1 elements",
     ),
 }
@@ -136,7 +131,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
     folder = packed(network(), tmp_path / "made")
-    fine = {"inputs": {"x": tensor(np.ones((1, 5, 20, 20), np.float32))}}
+    fine = {"inputs": {"x": as_tensor(np.ones((1, 5, 20, 20), np.float32))}}
     made = answers(folder, *({"inputs": inputs} for inputs, _ in WRONG.values()), fine)["answers"]
     for (_, expected), answer in zip(WRONG.values(), made[:-1], strict=True):
         assert answer["error"].startswith(expected)
@@ -149,6 +144,37 @@ def test_wrong_inputs_and_weights_are_told(tmp_path: Path) -> None:
     (folder / "model.wasm").write_bytes((folder / "model.wasm").read_bytes()[:100])
     (folder / WEIGHTS).write_bytes(content)
     assert "cannot be compiled here" in answers(folder)["error"]
+
+
+NONE = "{ const real = WebAssembly.validate; WebAssembly.validate = (b) => %s && real(b); }"
+MISSING = {
+    "SIMD": ("wasm32", NONE % "false", "there is no SIMD of WebAssembly here"),
+    "relaxed": ("wasm32+relaxed_simd", NONE % "b.length < 32", "there is no relaxed SIMD"),
+    "memory": ("wasm32-threads", "delete globalThis.SharedArrayBuffer", "Cross-Origin-Opener"),
+    "isolation": ("wasm32-threads", "globalThis.crossOriginIsolated = false", "--target wasm32,"),
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_what_a_browser_lacks_is_told(what: str, tmp_path: Path) -> None:
+    target, stub, text = MISSING[what]
+    folder = packed(network(), tmp_path / "made", target)
+    assert text in answers(folder, stub=stub)["error"]
+
+
+def test_numbers_of_threads_are_checked(tmp_path: Path) -> None:
+    single = packed(network(), tmp_path / "single")
+    error = answers(single, threads=2)["error"]
+    assert error.startswith("RangeError: threads is 2, and a number from 1 to 1; --target wasm32-t")
+    several = packed(network(), tmp_path / "several", "wasm32-threads")
+    assert 1 <= answers(several)["threads"] <= 4
+    for wrong in (0, 257, 1.5, "2"):
+        error = answers(several, threads=wrong)["error"]
+        assert error == f"RangeError: threads is {wrong}, and a number from 1 to 256"
+    (several / "worker.mjs").write_text("throw new Error('no worker')")
+    assert answers(several, threads=2)["error"] == "Error: no worker"
+    (several / "model.wasm").write_bytes((single / "model.wasm").read_bytes())
+    assert "imports no memory" in answers(several, threads=1)["error"]
 
 
 def test_weights_inside_and_what_the_package_says(tmp_path: Path) -> None:
@@ -164,37 +190,116 @@ def test_weights_inside_and_what_the_package_says(tmp_path: Path) -> None:
 
 
 class Silent(http.server.SimpleHTTPRequestHandler):
+    """A server of files that counts what it sends, and sends weights slowly where `slow` is set."""
+
+    sent: ClassVar[list[str]] = []
+    slow: ClassVar[float] = 0
+
     def log_message(self, *_: object) -> None:
         pass
 
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        name = self.path.rpartition("/")[2].partition("?")[0]
+        Silent.sent.append(name)
+        if name != WEIGHTS or not Silent.slow:
+            return super().copyfile(source, outputfile)
+        with suppress(OSError):  # the page is gone
+            while part := source.read(1 << 14):
+                outputfile.write(part)
+                time.sleep(Silent.slow)
+        return None
 
-@pytest.mark.full
-def test_the_page_runs_in_a_browser(tmp_path: Path) -> None:
-    """Weights are loaded with progress, also where the page is loaded anew meanwhile."""
-    folder = packed(infuse.optimize(network()), tmp_path / "made")
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    Silent.sent, Silent.slow = [], 0
+    with chromium() as driver:
+        yield driver
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server of these files that does not isolate pages."""
     handler = functools.partial(Silent, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        with chromium() as browser:
-            for _ in range(3):
-                browser.get(f"http://127.0.0.1:{server.server_address[1]}/")
-            text = browser.execute_async_script(
-                """const done = arguments[0], place = (id) => document.getElementById(id);
-                const poll = () => {
-                  if (place("run").disabled) return setTimeout(poll, 20);
-                  place("size").value = 4;
-                  place("run").click();
-                  done(place("answer").textContent);
-                };
-                poll();"""
-            )
-            assert "y0: float32[4,33]" in text
-            assert not [
-                line
-                for line in browser.get_log("browser")
-                if line["level"] == "SEVERE" and "favicon" not in line["message"]
-            ]
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def isolated(folder: Path) -> Iterator[str]:
+    """The address of the server that comes with a model with threads."""
+    command = ["node", str(folder / "serve.mjs"), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+RUN = """const done = arguments[0], place = (id) => document.getElementById(id);
+const poll = () => {
+  const text = place("answer").textContent;
+  if (place("run").disabled && text.startsWith("loading")) return setTimeout(poll, 20);
+  place("size").value = 4;
+  place("run").click();
+  done(place("answer").textContent);
+};
+poll();"""
+CACHED = """const done = arguments[0];
+caches.open("infuse").then((c) => c.keys()).then((keys) => done(keys.map((k) => k.url)));"""
+DAMAGED = """const done = arguments[0];
+caches.open("infuse").then(async (c) => {
+  for (const key of await c.keys()) await c.put(key, new Response(new Uint8Array(64)));
+  done();
+});"""
+
+
+def severe(browser: Any) -> list[str]:
+    lines = (line for line in browser.get_log("browser") if line["level"] == "SEVERE")
+    return [line["message"] for line in lines if "favicon" not in line["message"]]
+
+
+@pytest.mark.full
+def test_the_page_runs_in_a_browser(tmp_path: Path, browser: Any) -> None:
+    """Weights are fetched once, by their content; a page that is loaded anew while they come, or a
+    cache that is damaged, does no harm.
+    """
+    folder = packed(infuse.optimize(network()), tmp_path / "made")
+    with served(folder) as address:
+        Silent.slow = 0.05
+        browser.get(address)
+        assert browser.execute_async_script(CACHED) == []
+        browser.get(address)
+        assert browser.execute_async_script(CACHED) == []
+        Silent.slow = 0
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert severe(browser) == []
+        (url,) = browser.execute_async_script(CACHED)
+        assert json.loads((folder / "metadata.json").read_text())["weights_hash"] in url
+        Silent.sent.clear()
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert WEIGHTS not in Silent.sent
+        browser.execute_async_script(DAMAGED)
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert any("were damaged" in line["message"] for line in browser.get_log("browser"))
+
+
+@pytest.mark.full
+def test_threads_run_in_a_browser_where_pages_are_isolated(tmp_path: Path, browser: Any) -> None:
+    folder = packed(infuse.optimize(network()), tmp_path / "made", "wasm32-threads")
+    with isolated(folder) as address:
+        browser.get(address)
+        assert "y0: float32[4,33]" in browser.execute_async_script(RUN)
+        assert severe(browser) == []
+    with served(folder) as address:
+        browser.get(address)
+        assert "Cross-Origin-Opener-Policy: same-origin" in browser.execute_async_script(RUN)

@@ -75,7 +75,7 @@ def build(
     assert emitter.main in sources, f"one of the sources must be {emitter.main}"
     library = target.system.library
     soname = target.system.library_name(metadata.get("prefix", PREFIX))
-    texts = emitter.interface_files({**metadata, "library": soname})
+    texts = emitter.interface_files({**metadata, "library": soname, "target": target.name})
     facts = _facts(target, toolchain)
     units = {name: text for name, text in sources.items() if name != emitter.main}
     store = object_store(units, target, toolchain, cache)

@@ -377,11 +377,7 @@ def compiling_ahead(graph: Graph, options: CompileOptions) -> AbstractContextMan
     """While this is open, what models such as this graph, which need not be optimized, have in
     common is compiled, where that is of use (see `compiled_ahead`).
     """
-    if (
-        options.compile != "wait"
-        or options.is_source
-        or fitting_library(options.target) is not None
-    ):
+    if options.compile != "wait" or options.is_source or fitting_library(options.target):
         return nullcontext()
     return compiled_ahead(graph, options.target)
 

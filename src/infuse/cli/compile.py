@@ -14,8 +14,10 @@ from infuse.cli.flags import Without, with_flags
 from infuse.cli.folders import say_folder, weights_text
 from infuse.cli.models import load_model, note_search
 from infuse.cli.options import AsJson, ModelFile
+from infuse.errors import OptionError
 from infuse.lowering.weights import constant_bytes
 from infuse.options import CompileOptions, FormatOptions, Rules
+from infuse.runtime.encrypted import read_key
 from infuse.runtime.folder import file_sizes
 
 
@@ -28,6 +30,12 @@ def compile(
     options: CompileOptions,
     rules: Annotated[Rules, Without("runtime")],
     format: FormatOptions,
+    encrypt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Encrypt the weights by the key of 32 bytes in this file."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -35,6 +43,9 @@ def compile(
     Kernels are chosen for the number of threads that runs will have.
     """
     started = time.perf_counter()
+    key = None if encrypt is None else read_key(encrypt)
+    if key is not None and options.embed:
+        raise OptionError("--encrypt is for a file of weights, and --embed asks for none")
     graph = load_model(model, format)
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, rules, progress=progress)
@@ -56,6 +67,8 @@ def compile(
                 "weights_bytes": compiled.weights_bytes,
                 "constants_bytes": constant_bytes(better),
             }
+    if key is not None:
+        infuse.encrypt(output, key)
     note_search(better)
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized

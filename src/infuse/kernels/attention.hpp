@@ -12,19 +12,24 @@ namespace attention_detail {
 template <class Kind, int R, int V, int Row, int Step>
 INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, isize b_step,
                             isize depth, vf (&sum)[R][V]) {
-  for (isize p = 0; p < depth; ++p) {
+  const auto step = [&](int u) __attribute__((always_inline)) {
     decltype(load(b, Full{})) right[V];
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) right[v] = load(b + v * LANES, Full{});
+    b += b_step;
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      const auto left = splat(a[i * Row]);
+      const auto left = splat(a[i * Row + u * Step]);
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) sum[i][v] = Kind::add(sum[i][v], left, right[v]);
     }
-    a += Step;
-    b += b_step;
-  }
+  };
+  if constexpr (INFUSE_ORDERED)
+    return detail::in_order(depth, step, [&](int count) __attribute__((always_inline)) {
+      a += count * Step;
+      INFUSE_ORDER(a);
+    });
+  for (isize p = 0; p < depth; ++p, a += Step) step(0);
 }
 
 /** Scores of R queries with V vectors of keys. */

@@ -27,9 +27,8 @@ INFUSE_INLINE vi truncated_lanes(vf x) {
 #if defined(__SSE2__)
   return to_int(x);
 #else
-  vi whole;
-  for (int i = 0; i < LANES; ++i) whole[i] = truncated<int32_t>(x[i]);
-  return whole;
+  const vi inside = (vi)(x >= -2147483648.0f) & (vi)(x < 2147483648.0f);
+  return select(inside, to_int(select(inside, x, vf{})), splat(INT32_MIN));
 #endif
 }
 template <class S> INFUSE_INLINE uint64_t truncated_unsigned(S x) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "gemm_blocks.hpp"
+#include "ordered.hpp"
 #include "threads.hpp"
 
 namespace infuse {
@@ -26,7 +27,7 @@ INFUSE_INLINE void ask_ahead(const W* b) {
 template <int R, int V, class W>
 INFUSE_NOINLINE void tile(const float* const* rows, isize taps, isize k, isize offset, const W* b,
                           float* out) {
-  constexpr int U = R * V >= 8 ? 1 : R * V >= 4 ? 2 : 4;
+  constexpr int U = R * V >= (INFUSE_ORDERED ? 4 : 8) ? 1 : R * V >= 4 ? 2 : 4;
   vf sum[U][R][V];
 #pragma GCC unroll 16
   for (int u = 0; u < U; ++u)
@@ -54,7 +55,11 @@ INFUSE_NOINLINE void tile(const float* const* rows, isize taps, isize k, isize o
       for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
       rows += R;
       isize p = -k;
-      if constexpr (U > 1) {
+      if constexpr (INFUSE_ORDERED) {
+#pragma GCC unroll 16
+        for (int i = 0; i < R; ++i) a[i] -= k;
+        ordered_steps(sum, a, b, k);
+      } else if constexpr (U > 1) {
 #pragma GCC unroll 1
         for (; p <= -U; p += U)
 #pragma GCC unroll 16
@@ -143,12 +148,14 @@ struct RowGroups {
 
 // What else is done with the numbers of a panel as a tile comes across them: nothing.
 struct Forget {
+  static constexpr bool IS_HINT = true;  // nothing is lost without it
   INFUSE_INLINE void operator()(isize, vf, vf) const {}
 };
 
 // Asks for the panel behind this one as a tile comes across: processors look ahead within a page
 // only, and one panel is many.
 struct AskBehind {
+  static constexpr bool IS_HINT = true;
   const float* behind;
   INFUSE_INLINE void operator()(isize p, vf, vf) const {
     for (isize i = 0; i < NR; i += CACHE_LINE / isize(sizeof(float))) prefetch_l2(behind + p * NR + i);
@@ -173,17 +180,24 @@ INFUSE_NOINLINE void full_tile(const float* a, isize lda, isize k, const W* b, i
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
-  const RowGroups<float> rows(a, lda);
-#pragma GCC unroll 1
-  for (isize p = 0; p < k; ++p, b += NR) {
-    vf x = load(b, Full{}), y = load(b + LANES, Full{});
-    ask_ahead(b);
-    keep(p, x, y);
+  if constexpr (INFUSE_ORDERED && Keep::IS_HINT) {
+    const float* rows[MR];
 #pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      vf z = splat(rows.at(i, p));
-      sum[i][0] = fma(z, x, sum[i][0]);
-      sum[i][1] = fma(z, y, sum[i][1]);
+    for (int i = 0; i < MR; ++i) rows[i] = a + i * lda;
+    ordered_steps(sum, rows, b, k);
+  } else {
+    const RowGroups<float> rows(a, lda);
+#pragma GCC unroll 1
+    for (isize p = 0; p < k; ++p, b += NR) {
+      vf x = load(b, Full{}), y = load(b + LANES, Full{});
+      ask_ahead(b);
+      keep(p, x, y);
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; ++i) {
+        vf z = splat(rows.at(i, p));
+        sum[i][0] = fma(z, x, sum[i][0]);
+        sum[i][1] = fma(z, y, sum[i][1]);
+      }
     }
   }
 #pragma GCC unroll 16

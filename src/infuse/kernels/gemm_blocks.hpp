@@ -8,6 +8,7 @@
 
 #include "ahead.hpp"
 #include "gemm_sizes.hpp"
+#include "ordered.hpp"
 #include "platform.hpp"
 
 namespace infuse {
@@ -44,6 +45,12 @@ INFUSE_INLINE void block_sums(const float* const* rows, isize step, isize taps, 
 #pragma GCC unroll 1
   for (isize t = 0; t < taps; ++t, rows += step) {
     const float* a[R];
+    if constexpr (INFUSE_ORDERED) {
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) a[i] = rows[i] + offset;
+      ordered_steps(sum, a, b, k);
+      continue;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
     // Counting up to zero leaves a register free.

@@ -29,6 +29,7 @@ INFUSE_NOINLINE inline void widen_all(float* to, const float16* from, isize n) {
 
 // Keeps what a tile has widened.
 struct Widened {
+  static constexpr bool IS_HINT = false;
   float* to;
   INFUSE_INLINE void operator()(isize p, vf x, vf y) const {
     store(to + p * NR, x, Full{});

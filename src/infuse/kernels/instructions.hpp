@@ -14,6 +14,16 @@
 #define INFUSE_HOLD(x) (void)(x)
 #endif
 
+// WebAssembly is compiled once more where it runs (ordered.hpp). INFUSE_ORDER: a value that compilers
+// may not compute anew from others, so that offsets from an address are constants.
+#if defined(__wasm__)
+#define INFUSE_ORDERED 1
+#define INFUSE_ORDER(x) __asm__ __volatile__("" : "+r"(x))
+#else
+#define INFUSE_ORDERED 0
+#define INFUSE_ORDER(x) (void)(x)
+#endif
+
 // to = name(x), to = name(a, b), and an instruction that adds to `sum`.
 #define INFUSE_UNARY(name, to, x) __asm__(#name " %1, %0" : "=v"(to) : "v"(x))
 #define INFUSE_BINARY(name, to, a, b) __asm__(#name " %2, %1, %0" : "=v"(to) : "v"(a), "v"(b))

@@ -28,7 +28,39 @@ struct LaneRows {
 
 /** Adds R rows of `count` lanes times the first V vectors of one panel. */
 template <class Layout, int R, int V>
+INFUSE_INLINE void multiply_in_order(isize count, LaneRows a, const int32_t* b, vi (&sum)[R][V]) {
+  const char* row[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = a.start + r * a.stride;
+  detail::in_order(
+      count,
+      [&](int u) __attribute__((always_inline)) {
+        vi columns[V];
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) columns[v] = load(b + u * PANEL + v * LANES, Full{});
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+          int32_t lane;
+          memcpy(&lane, row[r] + 4 * u, sizeof lane);
+          const vi wide = splat(lane);
+#pragma GCC unroll 2
+          for (int v = 0; v < V; ++v) sum[r][v] = Layout::add(sum[r][v], wide, columns[v]);
+        }
+      },
+      [&](int steps) __attribute__((always_inline)) {
+        b += steps * PANEL;
+        INFUSE_ORDER(b);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+          row[r] += 4 * steps;
+          INFUSE_ORDER(row[r]);
+        }
+      });
+}
+
+template <class Layout, int R, int V>
 INFUSE_INLINE void multiply(isize count, LaneRows a, const int32_t* b, vi (&sum)[R][V]) {
+  if constexpr (INFUSE_ORDERED) return multiply_in_order<Layout>(count, a, b, sum);
   constexpr int G = R % 3 == 0 ? 3 : R % 2 == 0 ? 2 : 1;
   const char* row[R / G];
   const isize stride = a.stride;
@@ -92,7 +124,8 @@ INFUSE_INLINE Run tile_of(isize rows) {
     if (rows == 12) return tile<Layout, 12, V>;
     if (rows == 8) return tile<Layout, 8, V>;
   }
-  if (rows == 6) return tile<Layout, 6, V>;
+  if constexpr (ROWS >= 6)
+    if (rows == 6) return tile<Layout, 6, V>;
   if (rows == 4) return tile<Layout, 4, V>;
   return rows == 3 ? tile<Layout, 3, V> : rows == 2 ? tile<Layout, 2, V> : tile<Layout, 1, V>;
 }
@@ -100,6 +133,7 @@ INFUSE_INLINE Run tile_of(isize rows) {
 /** LaneRows of the next tile when `left` remain, so that no thin slice is left where that can be. */
 INFUSE_INLINE isize rows_of_tile(isize left) {
   if (ROWS == 12 && left >= 8) return left < 12 || (left > 12 && left < 16) ? 8 : 12;
+  if (ROWS < 6) return left == ROWS + 1 ? ROWS - 1 : left < ROWS ? left : ROWS;
   return left >= 6 && left != 7 ? 6 : left >= 4 ? 4 : left;
 }
 

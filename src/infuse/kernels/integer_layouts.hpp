@@ -8,6 +8,7 @@
 // only, it is the other way round: 128 is taken off unsigned elements and their zero point.
 #pragma once
 #include "narrow.hpp"
+#include "ordered.hpp"
 #include "tiles.hpp"
 
 namespace infuse {
@@ -15,13 +16,14 @@ namespace infuse {
 namespace integer_detail {
 
 constexpr int PANEL = 2 * LANES;                 // columns of a panel
-constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // rows of a tile, whose sums fill the registers
+// Rows of a tile, whose sums fill the registers.
+constexpr int ROWS = INFUSE_ORDERED ? detail::ORDERED_ROWS : INFUSE_REGISTERS * 3 / 8;
 
 #if INFUSE_LANES == 16 && defined(__AVX512BW__)
 typedef short v_pairs __attribute__((vector_size(64)));
 #elif INFUSE_LANES == 8 && defined(__AVX2__)
 typedef short v_pairs __attribute__((vector_size(32)));
-#elif INFUSE_LANES == 4 && defined(__SSE2__)
+#elif INFUSE_LANES == 4 && (defined(__SSE2__) || defined(__wasm_simd128__))
 typedef short v_pairs __attribute__((vector_size(16)));
 #endif
 
@@ -40,6 +42,8 @@ INFUSE_INLINE vi add_pairs(vi sum, vi a, vi b) {
   return sum + (vi)__builtin_ia32_pmaddwd256((v_pairs)a, (v_pairs)b);
 #elif INFUSE_LANES == 4 && defined(__SSE2__)
   return sum + (vi)__builtin_ia32_pmaddwd128((v_pairs)a, (v_pairs)b);
+#elif defined(__wasm_simd128__)
+  return sum + (vi)__builtin_wasm_dot_s_i32x4_i16x8((v_pairs)a, (v_pairs)b);
 #else
   return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
 #endif

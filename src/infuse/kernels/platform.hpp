@@ -29,6 +29,17 @@ __declspec(dllimport) int __stdcall SleepConditionVariableSRW(struct _RTL_CONDIT
                                                               struct _RTL_SRWLOCK*, unsigned long,
                                                               unsigned long);
 }
+#elif defined(__wasm__) && defined(__wasm_atomics__)
+#define INFUSE_WORKERS 1
+#include <stdlib.h>
+// What the page or program gives (threads.mjs): a thread is a worker that shares the memory.
+#define INFUSE_IMPORT(name) __attribute__((import_module("infuse"), import_name(#name)))
+extern "C" {
+INFUSE_IMPORT(start) int infuse_worker_start(void* thread, void* stack, void* local);
+INFUSE_IMPORT(may_wait) int infuse_worker_may_wait(void);
+INFUSE_IMPORT(processors) int infuse_worker_processors(void);
+INFUSE_IMPORT(now) double infuse_worker_now(void);
+}
 #elif defined(__wasm__)
 #define INFUSE_SINGLE_THREAD 1
 #include <stdlib.h>
@@ -71,6 +82,8 @@ inline long long now_ns() {
   QueryPerformanceCounter(reinterpret_cast<union _LARGE_INTEGER*>(&ticks));
   QueryPerformanceFrequency(reinterpret_cast<union _LARGE_INTEGER*>(&rate));
   return ticks / rate * 1000000000LL + ticks % rate * 1000000000LL / rate;
+#elif defined(INFUSE_WORKERS)
+  return (long long)(infuse_worker_now() * 1e6);
 #else
   return 0;
 #endif
@@ -117,6 +130,8 @@ inline int processors() {
   return count > 0 ? static_cast<int>(count) : 1;
 #elif defined(INFUSE_WINDOWS)
   return static_cast<int>(GetActiveProcessorCount(0xffff));
+#elif defined(INFUSE_WORKERS)
+  return infuse_worker_processors();
 #else
   return 1;
 #endif
@@ -171,6 +186,9 @@ inline void gate_wait(Gate* gate, int value) {
   AcquireSRWLockExclusive(lock);
   if (gate_load(gate) == value) SleepConditionVariableSRW(changed, lock, 0xffffffffUL, 0);
   ReleaseSRWLockExclusive(lock);
+#elif defined(INFUSE_WORKERS)
+  // The main thread of a page may not sleep: it asks again and again.
+  if (infuse_worker_may_wait()) __builtin_wasm_memory_atomic_wait32(&gate->word, value, -1);
 #else
   (void)gate, (void)value;
 #endif
@@ -189,6 +207,8 @@ inline void gate_wake(Gate* gate) {
   AcquireSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
   WakeAllConditionVariable(reinterpret_cast<struct _RTL_CONDITION_VARIABLE*>(&gate->changed));
   ReleaseSRWLockExclusive(reinterpret_cast<struct _RTL_SRWLOCK*>(&gate->lock));
+#elif defined(INFUSE_WORKERS)
+  __builtin_wasm_memory_atomic_notify(&gate->word, 0xffffffffu);
 #else
   (void)gate;
 #endif
@@ -203,6 +223,11 @@ struct Thread {
 #elif defined(INFUSE_WINDOWS)
   void* handle;
   unsigned long id;
+#elif defined(INFUSE_WORKERS)
+  void* (*entry)(void*);
+  void* argument;
+  char* stack;
+  Gate ended;
 #endif
 };
 
@@ -212,6 +237,17 @@ typedef unsigned long ThreadResult;
 #else
 typedef void* ThreadResult;
 #define INFUSE_THREAD_CALL
+#endif
+
+#if defined(INFUSE_WORKERS)
+constexpr size_t THREAD_STACK = (4 << 20) - 4096;  // allocators have blocks of 4 MiB
+
+/** What a worker calls that was started. */
+extern "C" __attribute__((weak, used, export_name("infuse_thread"))) void infuse_thread(Thread* thread) {
+  thread->entry(thread->argument);
+  __atomic_store_n(&thread->ended.word, 1, __ATOMIC_SEQ_CST);
+  gate_wake(&thread->ended);
+}
 #endif
 
 /** Starts a thread that takes no signals; false when the system refuses. */
@@ -231,6 +267,17 @@ inline bool thread_open(Thread* thread, ThreadResult(INFUSE_THREAD_CALL* entry)(
 #elif defined(INFUSE_WINDOWS)
   thread->handle = CreateThread(nullptr, 4 << 20, entry, argument, 0, &thread->id);
   return thread->handle != nullptr;
+#elif defined(INFUSE_WORKERS)
+  const size_t align = __builtin_wasm_tls_align() > 16 ? __builtin_wasm_tls_align() : 16, local = __builtin_wasm_tls_size();
+  char* memory = static_cast<char*>(malloc(THREAD_STACK + align + local));
+  if (!memory) return false;
+  // The stack grows down, towards what lies before; the thread's own variables lie behind it.
+  const usize top = (usize(memory) + THREAD_STACK + align - 1) / align * align;
+  gate_open(&thread->ended, 0);
+  thread->entry = entry, thread->argument = argument, thread->stack = memory;
+  if (infuse_worker_start(thread, (void*)top, (void*)top)) return true;
+  free(memory);
+  return false;
 #else
   (void)thread, (void)entry, (void)argument;
   return false;
@@ -243,6 +290,10 @@ inline void thread_join(Thread* thread) {
 #elif defined(INFUSE_WINDOWS)
   WaitForSingleObject(thread->handle, 0xffffffffUL);
   CloseHandle(thread->handle);
+#elif defined(INFUSE_WORKERS)
+  while (!gate_load(&thread->ended)) gate_wait(&thread->ended, 0);
+  gate_close(&thread->ended);
+  free(thread->stack);
 #else
   (void)thread;
 #endif
@@ -254,6 +305,9 @@ inline usize thread_identity() {
   return (usize)pthread_self();
 #elif defined(INFUSE_WINDOWS)
   return GetCurrentThreadId();
+#elif defined(INFUSE_WORKERS)
+  static thread_local char own;
+  return (usize)&own;
 #else
   return 1;
 #endif

@@ -239,7 +239,9 @@ INFUSE_INLINE void store(T* p, T x, One) {
 
 // a * b + c, rounded once where the target can.
 INFUSE_INLINE vf fma(vf a, vf b, vf c) {
-#if !INFUSE_FMA
+#if defined(__wasm_relaxed_simd__)
+  return __builtin_wasm_relaxed_madd_f32x4(a, b, c);
+#elif !INFUSE_FMA
   return a * b + c;
 #elif defined(__clang__)
   return __builtin_elementwise_fma(a, b, c);
@@ -261,10 +263,17 @@ INFUSE_INLINE double fma(double a, double b, double c) {
 
 // a * b + c, rounded once on every target. With -0 for c it is a product that no compiler puts
 // together with a sum that follows.
+#if !INFUSE_FMA
+// Whether compilers see that it is -0, with which a product is as it is.
+INFUSE_INLINE bool adds_nothing(float c) {
+  return __builtin_constant_p(c) && as_int(c) == INT32_MIN;
+}
+#endif
 INFUSE_INLINE float fused(float a, float b, float c) {
 #if INFUSE_FMA
   return __builtin_fmaf(a, b, c);
 #else
+  if (adds_nothing(c)) return a * b;
   // An inexact sum in float64 becomes odd, so that it lies on no middle between two float32.
   const double product = double(a) * double(b), rest = double(c);
   double sum = product + rest;
@@ -280,6 +289,9 @@ INFUSE_INLINE vf fused(vf a, vf b, vf c) {
 #if INFUSE_FMA
   return fma(a, b, c);
 #else
+  bool nothing = true;
+  for (int i = 0; i < LANES; ++i) nothing &= adds_nothing(c[i]);
+  if (nothing) return a * b;
   for (int i = 0; i < LANES; ++i) c[i] = fused(a[i], b[i], c[i]);
   return c;
 #endif
@@ -295,7 +307,9 @@ INFUSE_INLINE T select(bool mask, T a, T b) {
 namespace detail {
 // The operand b where either is NaN, as the x86 instructions do.
 INFUSE_INLINE vf raw_max(vf a, vf b) {
-#if defined(__clang__) || !defined(__AVX__)
+#if defined(__wasm_simd128__)
+  return __builtin_wasm_pmax_f32x4(b, a);  // else Clang takes a relaxed one, which loses NaN
+#elif defined(__clang__) || !defined(__AVX__)
   return a > b ? a : b;
 #elif INFUSE_LANES == 16
   return __builtin_ia32_maxps512_mask(a, b, vf{}, (short)-1, 4);
@@ -304,7 +318,9 @@ INFUSE_INLINE vf raw_max(vf a, vf b) {
 #endif
 }
 INFUSE_INLINE vf raw_min(vf a, vf b) {
-#if defined(__clang__) || !defined(__AVX__)
+#if defined(__wasm_simd128__)
+  return __builtin_wasm_pmin_f32x4(b, a);
+#elif defined(__clang__) || !defined(__AVX__)
   return a < b ? a : b;
 #elif INFUSE_LANES == 16
   return __builtin_ia32_minps512_mask(a, b, vf{}, (short)-1, 4);

@@ -26,6 +26,10 @@ PROGRAM: Final = "program.bin"
 FUNCTIONS: Final = "functions.so"
 """What a program calls that these lack."""
 WEIGHTS: Final = "weights.bin"
+ENCRYPTED: Final = "weights.enc"
+"""The same, encrypted."""
+DECRYPT: Final = "decrypt.h"
+"""What decrypts it in programs of C."""
 EMBEDDED: Final = "weights.cpp"
 """The source that makes weights a part of the library."""
 HEADER: Final = "model.h"
@@ -63,6 +67,11 @@ def describe_files(
         **{each.name: {"bytes": each.stat().st_size, "sha256": digest(each)} for each in code},
         WEIGHTS: {"bytes": weights.stat().st_size, "sha256": weights_sha256},
     }
+
+
+def weights_name(metadata: Mapping[str, Any]) -> str:
+    """The file with the weights of a model."""
+    return ENCRYPTED if metadata.get("encrypted") else WEIGHTS
 
 
 def _code_names(metadata: Mapping[str, Any]) -> list[str]:
@@ -138,7 +147,8 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
         raise CompiledModelError(
             "the table of files is missing", where=str(folder / METADATA), hint=_REBUILD
         )
-    names = (*_code_names(metadata), WEIGHTS)
+    weights = weights_name(metadata)
+    names = (*_code_names(metadata), weights)
     for name in names:
         entry, path = files.get(name), folder / name
         if not isinstance(entry, dict):
@@ -158,7 +168,7 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
     for name in names:
         try:
             whole = has_content(
-                folder / name, str(files[name].get("sha256")), again=again or name != WEIGHTS
+                folder / name, str(files[name].get("sha256")), again=again or name != weights
             )
         except OSError as error:
             raise CompiledModelError(

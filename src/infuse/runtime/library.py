@@ -18,7 +18,7 @@ import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
 from infuse.mapped import MappedFile, contents, give_back, is_ours
-from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
+from infuse.runtime.folder import LIBRARY, check_abi
 
 _POINTER = ctypes.c_void_p
 CONTEXTS: dict[str, tuple[Any, list[Any]]] = {
@@ -130,7 +130,9 @@ class CompiledLibrary(Library):
     Unloaded when the last reference is gone.
     """
 
-    def __init__(self, folder: Path, prefix: str = "infuse") -> None:
+    def __init__(
+        self, folder: Path, weights: np.ndarray[Any, np.dtype[np.uint8]], prefix: str = "infuse"
+    ) -> None:
         """`prefix`: what the names of the functions begin with, as the folder's metadata says."""
         path = folder / LIBRARY
         if not re.fullmatch(r"[A-Za-z]\w*", prefix, re.ASCII):
@@ -159,7 +161,7 @@ class CompiledLibrary(Library):
             function.restype, function.argtypes = result, arguments
             setattr(self._functions, name, function)
         self.metadata = self._read_metadata(path)
-        self._weights = map_weights(folder / WEIGHTS)
+        self._weights = weights
         self._profile = self._find_profile() if "profile" in self.metadata else None
         self.run = self._functions.infuse_run
 

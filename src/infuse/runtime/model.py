@@ -10,6 +10,7 @@ from typing import Any
 
 from infuse.errors import CompiledModelError, InfuseError, RuntimeFailure
 from infuse.runtime.cpus import available_cpus, usable_threads
+from infuse.runtime.encrypted import Key, weights_of
 from infuse.runtime.folder import METADATA, check_cpu, read_metadata, verify
 from infuse.runtime.interface import tier_of
 from infuse.runtime.library import CompiledLibrary, Library
@@ -40,9 +41,15 @@ class CompiledModel:
         _loaded.add(self)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        threads: int | None = None,
+        *,
+        key: Key | None = None,
+    ) -> CompiledModel:
         """The model in `folder`, to be run with `threads` threads a call (default:
-        `available_cpus()`).
+        `available_cpus()`); `key` decrypts its weights (`infuse.encrypt`).
 
         Raises CompiledModelError when the folder is broken, was built for another release of
         Infuse, or needs instructions that this processor does not have.
@@ -53,7 +60,7 @@ class CompiledModel:
         metadata = read_metadata(path)
         verify(path, metadata)
         check_cpu(metadata, path)
-        library = _library(path, metadata)
+        library = _library(path, metadata, weights_of(path, metadata, key))
         for name in ("weights_bytes", "weights_hash"):
             if (
                 name in library.metadata
@@ -200,11 +207,11 @@ class CompiledModel:
             self._idle.pop().abandon()
 
 
-def _library(folder: Path, metadata: Mapping[str, Any]) -> Library:
+def _library(folder: Path, metadata: Mapping[str, Any], weights: Array) -> Library:
     """What runs the model of a folder."""
     if "program" in metadata:
-        return ProgramLibrary(folder, metadata)
-    return CompiledLibrary(folder, str(metadata.get("prefix", "infuse")))
+        return ProgramLibrary(folder, metadata, weights)
+    return CompiledLibrary(folder, weights, str(metadata.get("prefix", "infuse")))
 
 
 def _after_fork() -> None:

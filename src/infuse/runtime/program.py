@@ -18,8 +18,8 @@ import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
 from infuse.runtime.cpus import cpu_features
-from infuse.runtime.folder import FUNCTIONS, PROGRAM, WEIGHTS, has_functions
-from infuse.runtime.library import CONTEXTS, Library, map_weights
+from infuse.runtime.folder import FUNCTIONS, PROGRAM, has_functions
+from infuse.runtime.library import CONTEXTS, Library
 
 FOLDER_VARIABLE: Final = "INFUSE_PREBUILT"
 """Names a folder of libraries, in place of that of this package."""
@@ -127,12 +127,17 @@ def prebuilt_libraries() -> list[Prebuilt]:
 class ProgramLibrary(Library):
     """A program file and its weights, with the library that runs it."""
 
-    def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        metadata: Mapping[str, Any],
+        weights: np.ndarray[Any, np.dtype[np.uint8]],
+    ) -> None:
         """CompiledModelError where no library here runs it, or it is broken."""
         self.metadata = dict(metadata)
         prebuilt = _for_program(folder, metadata.get("program"))
         self._functions = prebuilt.functions
-        self._weights = map_weights(folder / WEIGHTS)
+        self._weights = weights
         try:
             content = (folder / PROGRAM).read_bytes()
         except OSError as error:
@@ -143,7 +148,6 @@ class ProgramLibrary(Library):
         if has_functions(metadata):
             table, handle = _own_table(folder / FUNCTIONS, prebuilt)
         why = ctypes.create_string_buffer(_MESSAGE)
-        weights = self._weights
         self._program = self._functions.infuse_program_load(
             content, len(content), weights.ctypes.data, weights.nbytes, table, why, _MESSAGE
         )

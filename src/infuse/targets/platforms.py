@@ -21,7 +21,8 @@ class System(Immutable):
     have a prefix. `naming`: how a linker is told what the library calls itself; empty where it is
     not. `compiling`, `linking`: what compilers are told for it; `libraries`: what
     programs with the static one link besides. `drops_first`: a linker drops functions that nobody
-    calls before it looks for what these call.
+    calls before it looks for what these call. `headers`: the folder of the C library's among Zig's
+    own, where it does not look there.
     """
 
     name: str
@@ -32,6 +33,12 @@ class System(Immutable):
     linking: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     drops_first: bool = True
+    headers: str = ""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether programs get a static library and no other."""
+        return self.library == STATIC
 
     def library_name(self, prefix: str) -> str:
         """What the library of functions with this prefix calls itself, and is linked by."""
@@ -72,6 +79,17 @@ MACOS: Final = System(
     _POSIX,
     ("-shared", "-pthread", "-Wl,-dead_strip"),
 )
+# Apps link static libraries; Zig has headers of macOS, whose C library is the same, and no stubs
+# of the system's to link a shared one against.
+IOS: Final = System(
+    "ios",
+    STATIC,
+    "lib{}.a",
+    compiling=(*_POSIX, "-mios-version-min=13.0"),
+    libraries=(),
+    drops_first=False,
+    headers="any-darwin-any",
+)
 WEB: Final = System(
     "wasm",
     "model.wasm",
@@ -84,6 +102,18 @@ WEB: Final = System(
         "-Wl,--export=malloc",
         "-Wl,--export=free",
         "-Wl,--gc-sections",
+    ),
+)
+# Workers share a memory that is imported; Zig's linker takes its limit as a number of 32 bits.
+WEB_THREADS: Final = replace(
+    WEB,
+    linking=(
+        *WEB.linking,
+        "-Wl,--shared-memory",
+        "-Wl,--import-memory",
+        "-Wl,--max-memory=4294901760",
+        "-Wl,--export=__stack_pointer",
+        "-Wl,--export=__wasm_init_tls",
     ),
 )
 
@@ -208,7 +238,14 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     ),
     **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
+    "ios-arm64": replace(_on(_ARM, IOS, "aarch64-ios"), cpu="apple_a12"),
+    "ios-arm64-simulator": replace(
+        _on(_ARM, IOS, "aarch64-ios-simulator"), cpu="apple_m1", features=frozenset(("asimddp",))
+    ),
     "wasm32": _WASM,
+    "wasm32-threads": replace(
+        _WASM, system=WEB_THREADS, cpu=f"{_WASM.cpu}+atomics+mutable_globals"
+    ),
     "cortex-m0": _cortex("cortex-m0", "armv6-m", _IN_QEMU),
     "cortex-m4": _cortex("cortex-m4", "armv7e-m", _IN_QEMU, "-mfpu=fpv4-sp-d16"),
     "cortex-m7": _cortex("cortex-m7", "armv7e-m", _IN_QEMU, "-mfpu=fpv5-sp-d16"),
@@ -237,6 +274,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "windows": "windows-x86_64",
     "macos": "macos-arm64",
     "android": "android-arm64",
+    "ios": "ios-arm64",
     "pixel-8": "android-arm64+asimddp+i8mm+bf16",
     "raspberry-pi-3": "linux-arm64",
     "raspberry-pi-4": "linux-arm64",

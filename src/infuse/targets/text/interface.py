@@ -12,7 +12,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
-from infuse.runtime.folder import HEADER, LIBRARY
+from infuse.runtime.folder import DECRYPT, HEADER, LIBRARY, WEIGHTS
 from infuse.targets import KERNELS
 from infuse.targets.text.embedded import embedded_files
 
@@ -59,10 +59,13 @@ def prefixed(text: str, prefix: str) -> str:
 
 
 def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """`model.h`, a program in C that runs the model, and its weights as a source where they are a
-    part of the library.
+    """`model.h`, a program in C that runs the model, its weights as a source where they are a part
+    of the library, and what decrypts them where they are encrypted.
     """
-    return {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
+    files = {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
+    if metadata.get("encrypted"):
+        files[DECRYPT] = Path(__file__).with_name(DECRYPT).read_text("utf-8")
+    return files
 
 
 def header(metadata: Mapping[str, Any]) -> str:
@@ -142,6 +145,7 @@ def _command(metadata: Mapping[str, Any]) -> str:
         math = "" if metadata.get("bare") else " -lm"
         return f"cc -O2 example.c model.c -o example{math} && ./example"
     linked = library if prefix == PREFIX else f"-L. -l{prefix}"
+    linked += " -lcrypto" if metadata.get("encrypted") else ""
     if library.endswith((".so", ".dylib")):
         return f"cc example.c {linked} -Wl,-rpath,. -o example && ./example"
     return f"a compiler of C for the library's system, example.c and {library}"
@@ -171,11 +175,11 @@ _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; value
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model.h"
+@INCLUDED@#include "model.h"
 @FORMULAS@"""
 _READING: Final = """
 /* The content of a file at an address that is a multiple of 64, in memory to be freed. */
-static void* read_file(const char* path, void** memory) {
+static void* read_file(const char* path, void** memory, int64_t* bytes) {
   FILE* file = fopen(path, "rb");
   long size;
   char* data = NULL;
@@ -184,9 +188,30 @@ static void* read_file(const char* path, void** memory) {
     *memory = malloc((size_t)size + 64);
     if (*memory) data = (char*)*memory + (64 - (uintptr_t)*memory % 64);
     if (data && fread(data, 1, (size_t)size, file) != (size_t)size) data = NULL;
+    *bytes = size;
   }
   fclose(file);
   return data;
+}
+"""
+
+
+_DECRYPTING: Final = """
+/* The weights of weights.enc, by the key in the file that INFUSE_KEY names. */
+static void* read_weights(void** memory) {
+  int64_t bytes = 0, key_bytes = 0, size;
+  void *file_memory = NULL, *key_memory = NULL, *weights = NULL;
+  const char* path = getenv("INFUSE_KEY");
+  const void* file = read_file("weights.enc", &file_memory, &bytes);
+  const void* key = path ? read_file(path, &key_memory, &key_bytes) : NULL;
+  size = file ? infuse_decrypted_bytes(file, bytes) : -1;
+  if (size >= 0 && key && key_bytes == INFUSE_KEY_BYTES && (*memory = malloc((size_t)size + 64))) {
+    weights = (char*)*memory + (64 - (uintptr_t)*memory % 64);
+    if (infuse_decrypt(file, bytes, (const unsigned char*)key, weights)) weights = NULL;
+  }
+  free(file_memory);
+  free(key_memory);
+  return weights;
 }
 """
 
@@ -215,7 +240,7 @@ def example(metadata: Mapping[str, Any]) -> str:
             if metadata.get("embedded")
             else (
                 "  void* memory = NULL;",
-                '  void* weights = read_file("weights.bin", &memory);',
+                *_weights_read(metadata),
                 "  void* context = weights ? infuse_open(weights, 2) : NULL;",
             )
         ),
@@ -251,12 +276,25 @@ def example(metadata: Mapping[str, Any]) -> str:
         "",
     ]
     reading = "" if metadata.get("embedded") else _READING
+    if metadata.get("encrypted"):
+        reading += _DECRYPTING
     head = (
         (_HEAD + reading)
         .replace("@FORMULAS@", _functions(" ".join(formulas)))
         .replace("@COMMAND@", _command(metadata))
+        .replace("@INCLUDED@", f'#include "{DECRYPT}"\n' if metadata.get("encrypted") else "")
     )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
+
+
+def _weights_read(metadata: Mapping[str, Any]) -> Sequence[str]:
+    """What reads the weights in an example."""
+    if metadata.get("encrypted"):
+        return ("  void* weights = read_weights(&memory);",)
+    return (
+        "  int64_t bytes = 0;",
+        f'  void* weights = read_file("{WEIGHTS}", &memory, &bytes);',
+    )
 
 
 def _functions(text: str) -> str:

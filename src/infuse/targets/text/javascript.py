@@ -14,7 +14,7 @@ from infuse.options import PREFIX
 from infuse.targets.text.interface import parsed_size, plain
 
 _HERE: Final = Path(__file__).parent
-_ARRAYS: Final = {
+ARRAYS: Final = {
     "bool": "Uint8Array",
     "int8": "Int8Array",
     "uint8": "Uint8Array",
@@ -30,22 +30,29 @@ _ARRAYS: Final = {
     "float64": "Float64Array",
 }
 """What elements lie in; halves as their bits."""
+_WITH_THREADS: Final = ("threads.mjs", "worker.mjs", "serve.mjs")
+"""Files of a model with threads alone."""
 
 
 def javascript_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     """The files of the package by name; none where a type of an element has no array there."""
     specs = [*metadata.get("inputs", ()), *metadata.get("outputs", ())]
-    if any(spec["dtype"] not in _ARRAYS for spec in specs):
+    if any(spec["dtype"] not in ARRAYS for spec in specs):
         return {}
+    copied = ("example.mjs", *_WITH_THREADS) if _has_threads(metadata) else ("example.mjs",)
     return {
         "model.mjs": _module(metadata),
         "model.d.mts": _types(metadata),
-        "example.mjs": (_HERE / "example.mjs").read_text("utf-8"),
+        **{name: (_HERE / name).read_text("utf-8") for name in copied},
         "index.html": (_HERE / "index.html")
         .read_text("utf-8")
         .replace("@TITLE@", html.escape(plain(metadata.get("name") or "model"))),
         "package.json": _package(metadata),
     }
+
+
+def _has_threads(metadata: Mapping[str, Any]) -> bool:
+    return str(metadata.get("target", "")).partition("+")[0].endswith("-threads")
 
 
 def _module(metadata: Mapping[str, Any]) -> str:
@@ -56,7 +63,10 @@ def _module(metadata: Mapping[str, Any]) -> str:
         "SYMBOLS": _json(list(symbols)),
         "SHAPES": ", ".join(_shape(e["shape"], symbols) for e in metadata.get("inputs", ())),
         "WEIGHTS_BYTES": str(metadata.get("weights_bytes", 0)),
+        "WEIGHTS_HASH": str(metadata.get("weights_hash", "")),
         "EMBEDDED": "true" if metadata.get("embedded") else "false",
+        "THREADS": "true" if _has_threads(metadata) else "false",
+        "RELAXED": "true" if "+relaxed_simd" in str(metadata.get("target", "")) else "false",
         "PREFIX": metadata.get("prefix", PREFIX),
         "WASM": metadata.get("library", "model.wasm"),
     }
@@ -83,11 +93,11 @@ def _shape(shape: Sequence[Any], symbols: Sequence[str]) -> str:
 def _types(metadata: Mapping[str, Any]) -> str:
     inputs = "".join(
         f"  {_json(e['name'])}{'?' if e.get('optional') else ''}: "
-        f"{_ARRAYS[e['dtype']]} | Input<{_ARRAYS[e['dtype']]}>;\n"
+        f"{ARRAYS[e['dtype']]} | Input<{ARRAYS[e['dtype']]}>;\n"
         for e in metadata.get("inputs", ())
     )
     outputs = "".join(
-        f"  {_json(e['name'])}: Output<{_ARRAYS[e['dtype']]}>;\n"
+        f"  {_json(e['name'])}: Output<{ARRAYS[e['dtype']]}>;\n"
         for e in metadata.get("outputs", ())
     )
     symbols = "".join(f"  {_json(name)}?: number;\n" for name in metadata.get("symbols", ()))
@@ -100,6 +110,8 @@ def _types(metadata: Mapping[str, Any]) -> str:
 def _package(metadata: Mapping[str, Any]) -> str:
     name = re.sub(r"[^a-z0-9-]+", "-", str(metadata.get("name") or "model").lower()).strip("-")
     files = ["model.mjs", "model.d.mts", metadata.get("library", "model.wasm")]
+    if _has_threads(metadata):
+        files += ["threads.mjs", "worker.mjs"]
     if metadata.get("weights_bytes") and not metadata.get("embedded"):
         files.append("weights.bin")
     content = {

@@ -38,6 +38,8 @@ export interface Options {
   weights?: Source;
   onProgress?: (loaded: number, total: number) => void;
   signal?: AbortSignal;
+  threads?: number;
+  cache?: boolean;
 }
 
 export declare const ARRAYS: Record<string, new (length: number) => ArrayBufferView>;
@@ -48,6 +50,7 @@ export declare class Model {
   readonly outputs: Spec[];
   readonly symbols: string[];
   readonly arenaBytes: number;
+  readonly threads: number;
   shapes(symbols: Symbols): Record<keyof Inputs, number[]>;
   run(inputs: Inputs, symbols?: Symbols): Outputs;
   close(): void;

@@ -10,7 +10,12 @@ const INPUTS = @INPUTS@;
 const OUTPUTS = @OUTPUTS@;
 const SYMBOLS = @SYMBOLS@;
 const WEIGHTS_BYTES = @WEIGHTS_BYTES@;
+const WEIGHTS_HASH = "@WEIGHTS_HASH@";
 const EMBEDDED = @EMBEDDED@;
+const CACHE = "infuse";
+const THREADS = @THREADS@;
+const RELAXED = @RELAXED@;
+const MOST_THREADS = 256, USUAL_THREADS = 4;
 const PREFIX = "@PREFIX@";
 const ALIGNMENT = 64;
 /** What the elements of each type lie in. */
@@ -59,13 +64,18 @@ async function whole(source, signal) {
 /** A model in the memory of a module. One call at a time. */
 export class Model {
   #exports;
+  #memory;
   #context;
   #weights;
+  #pool;
 
-  constructor(exports, context, weights) {
+  constructor(exports, memory, context, weights, threads, pool) {
     this.#exports = exports;
+    this.#memory = memory;
     this.#context = context;
     this.#weights = weights;
+    this.#pool = pool;
+    this.threads = threads;
   }
 
   /** Names, types and shapes; sizes are numbers, or texts of symbols. */
@@ -111,6 +121,7 @@ export class Model {
     if (!this.#context) return;
     this.#call("close", this.#context);
     if (this.#weights) this.#exports.free(this.#weights);
+    this.#pool?.close();
     this.#context = 0;
   }
 
@@ -149,7 +160,7 @@ export class Model {
   #call(name, ...rest) { return this.#exports[`${PREFIX}_${name}`](...rest); }
 
   /** Memory of the module, which may grow: views of it are made when they are used. */
-  #view(Kind, address, count) { return new Kind(this.#exports.memory.buffer, address, count); }
+  #view(Kind, address, count) { return new Kind(this.#memory.buffer, address, count); }
 
   #place(taken, bytes) {
     const address = this.#exports.malloc(bytes + 8);
@@ -166,7 +177,7 @@ export class Model {
 
   #error() {
     const start = this.#call("error", this.#context);
-    const bytes = new Uint8Array(this.#exports.memory.buffer, start);
+    const bytes = new Uint8Array(this.#memory.buffer, start);
     return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
   }
 }
@@ -226,41 +237,158 @@ function compare(name, array, shape) {
   }
 }
 
+// Modules of one function each: i8x16.popcnt of a splat, and i32x4.relaxed_trunc_f32x4_s.
+const WITH_SIMD = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
+  253, 98, 11,
+];
+const WITH_RELAXED_SIMD = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 11, 1, 9, 0, 65, 0, 253, 15,
+  253, 129, 2, 11,
+];
+const validates = (bytes) => WebAssembly.validate(new Uint8Array(bytes));
+
+/** An Error where the model cannot run here. */
+async function check(threads) {
+  if (typeof WebAssembly === "undefined") throw new Error("there is no WebAssembly here");
+  if (!validates(WITH_SIMD)) {
+    throw new Error("there is no SIMD of WebAssembly here, which the model needs: Chrome and Edge"
+      + " have it from 91 on, Firefox from 89, Safari from 16.4, Node.js from 16.4");
+  }
+  if (RELAXED && !validates(WITH_RELAXED_SIMD)) {
+    throw new Error("there is no relaxed SIMD of WebAssembly here, which the model was compiled for:"
+      + " compile it with a target without +relaxed_simd");
+  }
+  const most = THREADS ? MOST_THREADS : 1;
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= most)) {
+    const hint = THREADS ? "" : "; --target wasm32-threads compiles a model for more";
+    throw new RangeError(`threads is ${threads}, and a number from 1 to ${most}${hint}`);
+  }
+}
+
 async function compiled(bytes) {
   try {
     return await WebAssembly.compile(bytes);
   } catch (error) {
-    const what = "the code cannot be compiled here: it needs SIMD of WebAssembly";
-    throw new Error(`${what} (${error.message})`, { cause: error });
+    throw new Error(`the code cannot be compiled here (${error.message})`, { cause: error });
   }
+}
+
+/** The code, ready to be called, with its memory, and the workers of a model with threads. */
+async function started(code, threads) {
+  const module = await compiled(code);
+  if (!THREADS) {
+    const { exports } = await WebAssembly.instantiate(module, {});
+    exports._initialize();
+    return { exports, memory: exports.memory, threads: 1 };
+  }
+  const { obstacle, Pool, processors } = await import("./threads.mjs");
+  const why = obstacle();
+  if (why) throw new Error(why);
+  threads ??= Math.min(USUAL_THREADS, await processors());
+  const pool = await Pool.open(module, code, threads - 1);
+  return { exports: pool.instance.exports, memory: pool.memory, threads, pool };
+}
+
+/** Writes the weights into memory at `address` as they come. */
+async function fill(memory, address, source, onProgress, signal) {
+  let loaded = 0;
+  for await (const part of parts(source, signal)) {
+    if (loaded + part.length > WEIGHTS_BYTES) { loaded += part.length; break; }
+    new Uint8Array(memory.buffer, address + loaded).set(part);
+    loaded += part.length;
+    onProgress?.(loaded, WEIGHTS_BYTES);
+  }
+  if (loaded !== WEIGHTS_BYTES) {
+    const kind = loaded > WEIGHTS_BYTES ? "more than" : `${loaded} of`;
+    throw new RangeError(`these are not the weights of this model: ${kind} ${WEIGHTS_BYTES} bytes`);
+  }
+}
+
+/** Weights in the cache of the browser, by their content. */
+class CachedWeights {
+  static async open(source) {
+    if (typeof source !== "string" && !(source instanceof URL)) {
+      throw new TypeError("cache is for weights that are named by an address");
+    }
+    const key = new URL(source, globalThis.location?.href);
+    if (typeof caches === "undefined") {
+      console.warn("there is no cache for weights here: pages have one on localhost and over HTTPS");
+      return { source: key };
+    }
+    // The address, too, is that of this content: caches of HTTP hold no other one by it.
+    key.searchParams.set("weights", WEIGHTS_HASH);
+    const entries = await caches.open(CACHE);
+    for (const { url } of await entries.keys()) {
+      const isOld = new URL(url).pathname === key.pathname && url !== key.href;
+      if (isOld) await entries.delete(url);
+    }
+    const cached = new CachedWeights();
+    const found = await entries.match(key);
+    return Object.assign(cached, { entries, key, found, source: key });
+  }
+
+  /** Stores what is in memory, all of it or nothing; a full disk is no failure. */
+  async store(memory, address) {
+    const PART = 1 << 20;
+    let at = 0;
+    const body = new ReadableStream({
+      pull(stream) {
+        const length = Math.min(PART, WEIGHTS_BYTES - at);
+        if (length) stream.enqueue(new Uint8Array(memory.buffer, address + at, length).slice());
+        else stream.close();
+        at += length;
+      },
+    });
+    const headers = { "Content-Type": "application/octet-stream", "Content-Length": WEIGHTS_BYTES };
+    try {
+      await this.entries.put(this.key, new Response(body, { headers }));
+    } catch (error) {
+      console.warn(`the weights are not cached: ${error.message}`);
+    }
+  }
+}
+
+/** Memory with the weights: its block, and where they begin. */
+async function stored({ exports, memory }, source, { cache, onProgress, signal }) {
+  const block = exports.malloc(WEIGHTS_BYTES + ALIGNMENT);
+  if (!block) throw new RangeError(`there is no memory for ${WEIGHTS_BYTES} bytes of weights`);
+  const address = block + (ALIGNMENT - (block % ALIGNMENT));
+  const cached = cache ? await CachedWeights.open(source) : { source };
+  if (cached.found) {
+    try {
+      await fill(memory, address, cached.found, onProgress, signal);
+      return { block, address };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      await cached.entries.delete(cached.key);
+      console.warn(`the cached weights were damaged and are loaded anew: ${error.message}`);
+    }
+  }
+  await fill(memory, address, cached.source, onProgress, signal);
+  await cached.store?.(memory, address);
+  return { block, address };
 }
 
 /**
  * The model. `wasm`, `weights`: addresses, Responses or bytes in place of the files beside this one;
- * `onProgress(loaded, total)` is called with bytes of the weights; `signal` ends the loading.
+ * `onProgress(loaded, total)` is called with bytes of the weights; `signal` ends the loading;
+ * `threads`: of a model with threads, the caller's among them, else those of the machine, 4 at most;
+ * `cache`: whether the browser keeps the weights, so that they are fetched once.
  */
-export async function load({ wasm, weights, onProgress, signal } = {}) {
+export async function load({ wasm, weights, onProgress, signal, threads, cache } = {}) {
+  await check(threads);
   const code = await whole(wasm ?? new URL("@WASM@", import.meta.url), signal);
-  const { exports } = await WebAssembly.instantiate(await compiled(code), {});
-  exports._initialize();
-  let memory = 0, address = 0;
-  if (!EMBEDDED && WEIGHTS_BYTES) {
-    memory = exports.malloc(WEIGHTS_BYTES + ALIGNMENT);
-    if (!memory) throw new RangeError(`there is no memory for ${WEIGHTS_BYTES} bytes of weights`);
-    address = memory + (ALIGNMENT - (memory % ALIGNMENT));
-    let loaded = 0;
-    for await (const part of parts(weights ?? new URL("weights.bin", import.meta.url), signal)) {
-      if (loaded + part.length > WEIGHTS_BYTES) { loaded += part.length; break; }
-      new Uint8Array(exports.memory.buffer, address + loaded).set(part);
-      loaded += part.length;
-      onProgress?.(loaded, WEIGHTS_BYTES);
-    }
-    if (loaded !== WEIGHTS_BYTES) {
-      const kind = loaded > WEIGHTS_BYTES ? "more than" : `${loaded} of`;
-      throw new RangeError(`these are not the weights of this model: ${kind} ${WEIGHTS_BYTES} bytes`);
-    }
+  const start = await started(code, threads);
+  try {
+    const source = weights ?? new URL("weights.bin", import.meta.url);
+    const { block, address } = EMBEDDED || !WEIGHTS_BYTES ? { block: 0, address: 0 }
+      : await stored(start, source, { cache, onProgress, signal });
+    const context = start.exports[`${PREFIX}_open`](address, start.threads);
+    if (!context) throw new RangeError("there is no memory for the model");
+    return new Model(start.exports, start.memory, context, block, start.threads, start.pool);
+  } catch (error) {
+    start.pool?.close();
+    throw error;
   }
-  const context = exports[`${PREFIX}_open`](address, 1);
-  if (!context) throw new RangeError("there is no memory for the model");
-  return new Model(exports, context, memory);
 }

@@ -1,0 +1,33 @@
+// A thread of the model: shares memory and code with the module that has started it.
+
+let exports;
+
+async function heard({ module, memory, available, thread, stack, local }, answer) {
+  if (module) {
+    try {
+      ({ exports } = await WebAssembly.instantiate(module, {
+        env: { memory },
+        infuse: {
+          now: () => performance.now(),
+          processors: () => available,
+          may_wait: () => 1,
+          start: () => 0,
+        },
+      }));
+      answer({});
+    } catch (error) {
+      answer({ error });
+    }
+    return;
+  }
+  exports.__stack_pointer.value = stack;
+  exports.__wasm_init_tls(local);
+  exports.infuse_thread(thread);
+}
+
+if (typeof WorkerGlobalScope !== "undefined") {
+  self.onmessage = ({ data }) => heard(data, (message) => self.postMessage(message));
+} else {
+  const { parentPort } = await import("node:worker_threads");
+  parentPort.on("message", (data) => heard(data, (message) => parentPort.postMessage(message)));
+}
