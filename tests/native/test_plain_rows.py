@@ -127,3 +127,19 @@ def test_pools_read_channels_side_by_side(kind: str, tmp_path: Path) -> None:
         (actual,) = compiled.run({"x": values}).values()
     (expected,) = evaluate(make.graph, {"x": values}).values()
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_elementwise_results_lie_as_convolutions_read_them() -> None:
+    make, rng = Builder(), np.random.default_rng(2)
+    y = make("Mul", make.input(1, 3, 8, 8, name="x"), 2.0)
+    for w in (rng.normal(size=(4, 3, 1, 1)), rng.normal(size=(2, 3, 3, 3))):
+        make.output(make("Conv", y, w.astype(np.float32)))
+    program, plan = generate(make.graph, Target.resolve("c"))
+    assert [step.label for step in program.steps].count("reorder") <= 2  # the outputs
+    assert program.steps[0].label != "reorder"
+    assert program.steps[1].label != "reorder"
+    x = rng.normal(size=(1, 3, 8, 8)).astype(np.float32)
+    with compile_graph(make.graph, CompileOptions("c", threads=1)) as compiled:
+        results = compiled.run({"x": x})
+    for name, expected in evaluate(make.graph, {"x": x}).items():
+        np.testing.assert_allclose(results[name], expected, rtol=1e-4, atol=1e-5)
