@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infuse.api import (
+        bind,
         compile,
         encrypt,
         extract,
@@ -42,6 +43,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Auto",
+    "BindOptions",
     "Cancellation",
     "Clusters",
     "CompileOptions",
@@ -72,6 +74,7 @@ __all__ = [
     "TorchScript",
     "Tune",
     "Turns",
+    "bind",
     "compare",
     "compile",
     "compress",
@@ -98,6 +101,7 @@ __all__ = [
 
 _MODULES = {
     "api": (
+        "bind",
         "compile",
         "encrypt",
         "extract",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from infuse.budgets import timed
 from infuse.errors import BudgetError, ModelFileError, OptionError
-from infuse.options import CompileOptions, FormatOptions, Rules, TorchScript
+from infuse.options import BindOptions, CompileOptions, FormatOptions, Rules, TorchScript
 from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import METADATA, STAGES, is_compiled
@@ -22,6 +22,7 @@ from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
+    from infuse.bindings.package import Made
     from infuse.ir.graph import Graph
     from infuse.passes.verification import Witness
 
@@ -454,3 +455,15 @@ __all__ = [
     "optimize",
     "save",
 ]
+
+
+def bind(folder: PathLike, output: PathLike, options: BindOptions) -> Made:
+    """Write a package of another language to the folder `output` that runs the compiled model in
+    `folder`: `BindOptions("go")`. The result says what it is called, and what else is to be known.
+
+    OptionError for what is no compiled model with a C interface, for a language that there is not,
+    and for an output that holds other things.
+    """
+    from infuse.bindings.package import bind as write
+
+    return write(folder, output, options)

@@ -147,6 +147,18 @@ def javascript(reader: Reader) -> None:
     assert "[1,10]" in texts[2]
 
 
+def bindings(reader: Reader) -> None:
+    """All programs print the same scores."""
+    programs = ("c++", "(cd app_go", "cargo run", "java -cp", "mcs")
+    scores = [
+        [float(n) for n in re.findall(r"-?\d+\.\d{3}", text)]
+        for command, text in reader.outputs.items()
+        if command.startswith(programs)
+    ]
+    assert len(scores[0]) == 10
+    assert all(each == scores[0] for each in scores)
+
+
 def c(reader: Reader) -> None:
     """The example's outputs have their sizes, and one program has both models."""
     example, both = (text for command, text in reader.outputs.items() if command.startswith("cc"))

@@ -27,6 +27,8 @@ from tests.cli_tools import Cli
 from tests.pages.blocks import SHELL, Block
 from tests.serving.processes import ServeProcess
 
+SOURCES = ("c", "cpp", "csharp", "go", "java", "js", "rust")
+"""Languages whose blocks are files, which a comment in the first line names."""
 ADMIN = ("rollout", "rollback")
 ZIG = f'#!/bin/sh\nexec {sys.executable} -m ziglang cc "$@"\n'
 """A C compiler for systems that have none."""
@@ -82,7 +84,7 @@ class Reader:
                     self._command(command)
         elif block.language == "yaml":
             self._configuration(block.text)
-        elif block.language in ("c", "js"):
+        elif block.language in SOURCES:
             self._place(block.text, "//").write_text(block.text, encoding="utf-8")
         elif block.language == "cmake":
             self._place(block.text, "#").write_text(block.text, encoding="utf-8")
@@ -178,7 +180,9 @@ class Reader:
         """The file that the first line of a block names."""
         place = re.match(rf"{comment} (\S+)\n", text)
         assert place, f"the first line does not say which file it is: {text[:60]!r}"
-        return self.folder / place[1]
+        path = self.folder / place[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def _until_all_serve(self) -> None:
         """Every version of the repository answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 import infuse
 from tests.pages import checks, files
+from tests.pages.blocks import blocks
 from tests.pages.reader import Reader
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -99,6 +101,7 @@ PAGES: Mapping[str, Page] = {
         quiet=PLAIN,
         check=checks.serving,
     ),
+    "docs/bindings.md": Page(files={"digits.onnx": files.small_digits}, check=checks.bindings),
     "docs/c.md": Page(
         instead={
             "--target linux-x86_64-v3-musl": "",
@@ -113,8 +116,32 @@ PAGES: Mapping[str, Page] = {
 
 COPY = "tests/pure/test_contributing.py and tests/native/test_contributing.py apply it to a copy"
 CONTAINER = "needs a container runtime; tests/serving/test_container.py holds the files"
+OTHER_LANGUAGES = {
+    "(cd app_go": "go",
+    "(cd app_rust": "cargo",
+    "cargo run": "cargo",
+    "java/build.sh": "javac",
+    "java -cp": "javac",
+    "csharp/build.sh": "mcs",
+    "mcs -r": "mcs",
+}
+"""What a command of docs/bindings.md begins with, and the tool that it needs."""
+
+
+def _without_tools() -> dict[str, str]:
+    """The commands of docs/bindings.md whose tools this machine lacks."""
+    commands = [each for block in blocks("docs/bindings.md", "sh") for each in block.commands]
+    return {
+        command: f"{tool} is not here"
+        for command in commands
+        for start, tool in OTHER_LANGUAGES.items()
+        if command.startswith(start) and shutil.which(tool) is None
+    }
+
+
 ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "CONTRIBUTING.md": dict.fromkeys(("python", "diff", "cpp"), COPY),
+    "docs/bindings.md": _without_tools(),
     "docs/container.md": {"console": CONTAINER},
     "docs/javascript.md": {
         "python -m examples.web pages --classifier mobilenet_v2.onnx --labels labels.txt": (

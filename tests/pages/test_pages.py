@@ -15,10 +15,10 @@ import pytest
 from tests.fresh import Fresh
 from tests.pages.blocks import ROOT, SHELL, Block, blocks, fences, pages, source
 from tests.pages.files import WRITERS
-from tests.pages.reader import Reader
+from tests.pages.reader import SOURCES, Reader
 from tests.pages.table import ELSEWHERE, PAGES, Page
 
-LANGUAGES = {"python", *SHELL, "yaml", "c", "cmake", "js"}
+LANGUAGES = {"python", *SHELL, *SOURCES, "yaml", "cmake"}
 IN_CHECKOUT = re.compile(r"(pip install|make) ")
 """Commands for the checkout, which tests of their own run."""
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "optimize": "optimize",
     "why": "why",
     "compile": "compile",
+    "bind": "bind",
     "targets": "targets",
     "prebuilt": "prebuilt",
     "compress": "compress",
@@ -42,11 +43,13 @@ COMMANDS = {
 """The module of this package that has the function of a command, which has the command's name."""
 OTHER_WORDS = {
     "benchmark": "bench",
+    "bindings": "bind",
     "build": "compile",
     "diff": "compare",
     "export": "convert",
     "explain": "why",
     "graph": "view",
+    "generate": "bind",
     "infer": "run",
     "info": "show",
     "loadtest": "load",

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from infuse.options.commands import BindOptions
 from infuse.options.compiling import (
     AUTO,
     BARE,
@@ -29,6 +30,7 @@ __all__ = [
     "RUNTIMES",
     "WEIGHTS",
     "Auto",
+    "BindOptions",
     "CompileOptions",
     "Examples",
     "FormatOptions",

@@ -126,3 +126,14 @@ class DoctorOptions(Checked):
     calls: bool = option(
         False, "Also compare every call that the exporter recorded with the nodes written for it."
     )
+
+
+@documented
+@dataclass(frozen=True)
+class BindOptions(Checked):
+    """The language of a package that runs a compiled model, and what the package is called."""
+
+    language: str = option("", "cpp, csharp, go, java, kotlin, rust or swift.", metavar="LANGUAGE")
+    name: str | None = option(
+        None, "What the package is called; default: as the model is.", metavar="NAME"
+    )

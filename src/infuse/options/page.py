@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from infuse.options.commands import BindOptions
 from infuse.options.compiling import Auto, CompileOptions
 from infuse.options.compressing import CompressOptions, Contract, Tune
 from infuse.options.data import Examples, Turns
@@ -17,7 +18,7 @@ from infuse.options.rules import Rules
 GROUPS: dict[str, tuple[type[Checked], ...]] = {
     "Loading": tuple(FormatOptions.__subclasses__()),
     "Optimizing": (Rules,),
-    "Compiling": (CompileOptions, Auto),
+    "Compiling": (CompileOptions, Auto, BindOptions),
     "Measuring": (Examples, Turns),
     "Compressing": (CompressOptions, Contract, Tune, Prune, *METHODS.values()),
 }

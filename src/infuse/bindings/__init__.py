@@ -1,0 +1,1 @@
+"""Packages of other languages that run a compiled model."""

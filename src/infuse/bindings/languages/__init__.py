@@ -1,0 +1,1 @@
+"""A file for each language: what its package consists of."""

@@ -1,0 +1,7 @@
+package @NAME@;
+
+import java.nio.*;
+
+/** What the model gives. */
+public final class Outputs {
+@OUTPUTS@}

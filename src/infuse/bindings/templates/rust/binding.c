@@ -1,0 +1,2 @@
+#define INFUSE_BINDING
+#include "binding.h"
