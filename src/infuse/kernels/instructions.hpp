@@ -3,6 +3,16 @@
 // A macro each, so that a test may put functions in their place (testing/emulation.hpp).
 #pragma once
 
+// WebAssembly is compiled once more where it runs (ordered.hpp). INFUSE_ORDER: a value that compilers
+// may not compute anew from others, so that offsets from an address are constants.
+#if defined(__wasm__)
+#define INFUSE_ORDERED 1
+#define INFUSE_ORDER(x) __asm__ __volatile__("" : "+r"(x))
+#else
+#define INFUSE_ORDERED 0
+#define INFUSE_ORDER(x) (void)(x)
+#endif
+
 #if !defined(INFUSE_HOLD)
 
 // Keeps a vector in a register, so that it is not loaded again for every use.
@@ -12,16 +22,6 @@
 #define INFUSE_HOLD(x) __asm__("" : "+x"(x))
 #else
 #define INFUSE_HOLD(x) (void)(x)
-#endif
-
-// WebAssembly is compiled once more where it runs (ordered.hpp). INFUSE_ORDER: a value that compilers
-// may not compute anew from others, so that offsets from an address are constants.
-#if defined(__wasm__)
-#define INFUSE_ORDERED 1
-#define INFUSE_ORDER(x) __asm__ __volatile__("" : "+r"(x))
-#else
-#define INFUSE_ORDERED 0
-#define INFUSE_ORDER(x) (void)(x)
 #endif
 
 // to = name(x), to = name(a, b), and an instruction that adds to `sum`.
