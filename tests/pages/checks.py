@@ -144,6 +144,7 @@ def javascript(reader: Reader) -> None:
     texts = [text for command, text in reader.outputs.items() if command.startswith("node")]
     assert "[1,10]" in texts[0]
     assert "[ 1, 10 ]" in texts[1]
+    assert "[1,10]" in texts[2]
 
 
 def bindings(reader: Reader) -> None:
