@@ -109,9 +109,7 @@ class Counter:
         return twice - once, [*map(float, means)]
 
 
-def measured(
-    zoo: Path, folder: Path, networks: Sequence[str]
-) -> Iterator[dict[str, object]]:
+def measured(zoo: Path, folder: Path, networks: Sequence[str]) -> Iterator[dict[str, object]]:
     """A row for each network and precision."""
     counter = Counter(folder)
     for name in networks:
