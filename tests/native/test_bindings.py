@@ -28,7 +28,7 @@ from tests.native.binding_tools import (
 from tests.native.builder import Builder
 
 pytestmark = [
-    pytest.mark.row("R6"),
+    pytest.mark.row("R5"),
     pytest.mark.filterwarnings("ignore:calls may replace the defaults:RuntimeWarning"),
 ]
 NAME = "every"

@@ -33,6 +33,8 @@ DECRYPT: Final = "decrypt.h"
 EMBEDDED: Final = "weights.cpp"
 """The source that makes weights a part of the library."""
 HEADER: Final = "model.h"
+BUNDLED: Final = "infuse.h"
+"""The header of a library that runs several models."""
 SOURCE: Final = "model.cpp"
 METADATA: Final = "metadata.json"
 STAGES: Final = "stages.json"
@@ -77,7 +79,7 @@ def weights_name(metadata: Mapping[str, Any]) -> str:
 def _code_names(metadata: Mapping[str, Any]) -> list[str]:
     """The files with what a model does, as its metadata says."""
     if "program" not in metadata:
-        return [next((name for name in LIBRARIES if name in metadata["files"]), LIBRARY)]
+        return [next((name for name in (*LIBRARIES, STATIC) if name in metadata["files"]), LIBRARY)]
     return [PROGRAM, FUNCTIONS] if has_functions(metadata) else [PROGRAM]
 
 

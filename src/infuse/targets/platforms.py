@@ -85,7 +85,7 @@ IOS: Final = System(
     "ios",
     STATIC,
     "lib{}.a",
-    compiling=(*_POSIX, "-mios-version-min=13.0"),
+    compiling=_POSIX,
     libraries=(),
     drops_first=False,
     headers="any-darwin-any",
@@ -234,13 +234,13 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     },
     "windows-arm64": _on(_ARM, WINDOWS, "aarch64-windows-gnu"),
     "macos-arm64": replace(
-        _on(_ARM, MACOS, "aarch64-macos"), cpu="apple_m1", features=frozenset(("asimddp",))
+        _on(_ARM, MACOS, "aarch64-macos.11.0"), cpu="apple_m1", features=frozenset(("asimddp",))
     ),
-    **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
+    **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos.11.0") for level, row in _X86.items()},
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
-    "ios-arm64": replace(_on(_ARM, IOS, "aarch64-ios"), cpu="apple_a12"),
+    "ios-arm64": replace(_on(_ARM, IOS, "aarch64-ios.13.0"), cpu="apple_a12"),
     "ios-arm64-simulator": replace(
-        _on(_ARM, IOS, "aarch64-ios-simulator"), cpu="apple_m1", features=frozenset(("asimddp",))
+        _on(_ARM, IOS, "aarch64-ios.14.0-simulator"), cpu="apple_m1", features=frozenset(("asimddp",))
     ),
     "wasm32": _WASM,
     "wasm32-threads": replace(
