@@ -143,8 +143,8 @@ def float_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     weights = f.read(low.storage.dense(w, (0, *taps, 1)))
     depth = dims.product(w.shape[1:])
     if _is_point(node):
-        kernel = "matmul_rows", ("float",), [f.numbers(depth, w.shape[0]), source, weights]
-        rows_of(low, f, group, order, kernel, bias=addend)
+        arguments = [f.numbers(depth, w.shape[0]), source, weights]
+        rows_of(low, f, group, order, ("matmul_rows", ("float",), arguments), bias=addend)
         trail(low, f, group, image, order)
         return
     window = low.storage.scratch_tensor(dtypes.float32, (TOGETHER, depth), natural(2))
