@@ -44,16 +44,26 @@ class Emulator(NamedTuple):
 
 
 @lru_cache
+def _v8_options() -> str:
+    """What Node.js says of the options of V8; nothing without it."""
+    node = shutil.which("node")
+    words = [node or "node", "--v8-options"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout if node else ""
+
+
+def _flags(*names: str) -> tuple[str, ...]:
+    """Those of these flags that Node.js has."""
+    return tuple(f for f in names if f.removeprefix("--no-").removeprefix("--") in _v8_options())
+
+
 def relaxed_flags() -> tuple[str, ...]:
     """What Node.js takes for relaxed SIMD: releases before 21 have it behind a flag."""
-    flag = "--experimental-wasm-relaxed-simd"
-    node = shutil.which("node")
-    if not node:
-        return ()
-    listed = subprocess.run([node, "--v8-options"], capture_output=True, text=True, check=False)
-    return (flag,) if flag in listed.stdout else ()
+    return _flags("--experimental-wasm-relaxed-simd")
 
 
+_NODE: Final = ("node", "--no-warnings")
+# Node.js 20 writes beside the memory when optimized code calls WASI directly, and crashes later.
+_SAFE: Final = _flags("--no-turbo-fast-api-calls")
 _RISCV: Final = ("qemu-riscv64", "-cpu")
 EMULATORS: Final = {
     "linux-x86_64-v3-musl": Emulator((), ""),
@@ -64,11 +74,9 @@ EMULATORS: Final = {
         (*_RISCV, "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"), "qemu-user"
     ),
     "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
-    "wasm32": Emulator(("node", "--no-warnings", str(_WASI)), "nodejs"),
-    "wasm32+relaxed_simd": Emulator(
-        ("node", "--no-warnings", *relaxed_flags(), str(_WASI)), "nodejs"
-    ),
-    "wasm32-threads": Emulator(("node", "--no-warnings", str(_MODULE)), "nodejs"),
+    "wasm32": Emulator((*_NODE, *_SAFE, str(_WASI)), "nodejs"),
+    "wasm32+relaxed_simd": Emulator((*_NODE, *_SAFE, *relaxed_flags(), str(_WASI)), "nodejs"),
+    "wasm32-threads": Emulator((*_NODE, str(_MODULE)), "nodejs"),
 }
 """By the name of a target, whose programs need nothing else."""
 QUICK: Final = ("linux-armv7-musl", "wasm32")

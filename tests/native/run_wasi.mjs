@@ -6,5 +6,4 @@ import { WASI } from "node:wasi";
 const [, , program, ...rest] = argv;
 const wasi = new WASI({ version: "preview1", args: [program, ...rest], preopens: { "/": "/" } });
 const module = await WebAssembly.compile(await readFile(program));
-// exit() would end threads of Node.js that still compile, now and then with a crash.
 process.exitCode = wasi.start(await WebAssembly.instantiate(module, wasi.getImportObject()));
