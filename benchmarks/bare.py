@@ -26,7 +26,17 @@ from infuse.options import CompileOptions
 from infuse.targets import Target
 
 TARGETS = ("cortex-m4", "cortex-m7", "cortex-m55", "cortex-m0", "riscv32")
-BLOCKS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
+BLOCKS = (
+    (16, 1),
+    (32, 2),
+    (32, 1),
+    (64, 2),
+    (64, 1),
+    (128, 2),
+    *[(128, 1)] * 5,
+    (256, 2),
+    (256, 1),
+)
 """Channels and step of each pair of a depthwise and a pointwise convolution."""
 CLASSES = 5
 KNOWN = {"STM32Cube.AI 10.0, STM32H7, same network (published)": (68 << 10, 273 << 10)}
@@ -135,9 +145,7 @@ def sizes(model: onnx.ModelProto, target: str, folder: Path) -> dict[str, int]:
     program, sources = output / "program.elf", [output / "example.c", output / "libmodel.a"]
     command = [f"{aim.gcc}-gcc", *flags, *map(str, sources), *linking, "-o", str(program)]
     subprocess.run(command, check=True, capture_output=True)
-    told = subprocess.run(
-        [f"{aim.gcc}-size", program], capture_output=True, text=True, check=True
-    )
+    told = subprocess.run([f"{aim.gcc}-size", program], capture_output=True, text=True, check=True)
     text, data, _ = map(int, told.stdout.splitlines()[1].split()[:3])
     return {"code": text + data - weights, "weights": weights, "arena": arena}
 

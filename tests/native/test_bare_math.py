@@ -1,9 +1,8 @@
-"""The functions of math that code without a C library has, against those of NumPy in more digits."""
+"""The functions of math that code without a C library has, against NumPy's in more digits."""
 
 import ctypes
 import math
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from infuse.targets import KERNELS
 from tests.native.bare_tools import SHARED, compiler
 
 pytestmark = pytest.mark.row("R6")
-TYPES = {"float": np.float32, "double": np.float64}
+TYPES: dict[str, Any] = {"float": np.float32, "double": np.float64}
 _OTHER = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _OTHER |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 EXACT = ("sqrt", "floor", "ceil", "rint", "trunc")
@@ -29,7 +28,7 @@ ENDS = {"float": "f", "double": ""}
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("math")
-    lines = ['#include "bare_context.h"', '#include "bare_math.h"']
+    lines = ['#include "bare_context.h"', '#include "bare_float.h"']
     every = [(name, kind) for name in NAMES for kind in ENDS] + [("sigmoid", "float")]
     lines += [
         f"void {name}_{kind}(const {kind}* x, {kind}* y, long n) "
@@ -64,7 +63,10 @@ def numbers(kind: str, seed: int = 0) -> np.ndarray[Any, Any]:
     """Of all sizes, near zero and one, and those that are special."""
     rng = np.random.default_rng(seed)
     parts = [rng.standard_normal(20000) * scale for scale in (1e-3, 0.1, 1, 5, 30, 300)]
-    parts += [np.linspace(-1, 1, 10001), 10 ** rng.uniform(-30, 30, 9000) * rng.choice([-1, 1], 9000)]
+    parts += [
+        np.linspace(-1, 1, 10001),
+        10 ** rng.uniform(-30, 30, 9000) * rng.choice([-1, 1], 9000),
+    ]
     parts.append(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5]))
     parts.append(np.array([1e-45, 5e-324, 3e38, 1e308, -87.5, -104.5, 88.8, 709.9, -745.2]))
     with np.errstate(all="ignore"):
@@ -107,7 +109,18 @@ def test_functions_are_as_near_as_their_header_says(library: Any, name: str, kin
 
 def test_angles_of_any_size_are_reduced_exactly(library: Any) -> None:
     mpmath = pytest.importorskip("mpmath")
-    x = np.array([-5.246411253779129e24, 1e22, 1.5e300, 3e5, 1e16, 710.0, 2.0**60, 6381956970095103 * 2.0**797])
+    x = np.array(
+        [
+            -5.246411253779129e24,
+            1e22,
+            1.5e300,
+            3e5,
+            1e16,
+            710.0,
+            2.0**60,
+            6381956970095103 * 2.0**797,
+        ]
+    )
     with mpmath.workprec(1400):
         expected = [float(mpmath.sin(mpmath.mpf(float(each)))) for each in x]
     np.testing.assert_allclose(called(library, "sin_double", x), expected, rtol=1e-15)

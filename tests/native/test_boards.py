@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import infuse
+from benchmarks import bare
 from infuse import dtypes
 from infuse.build.compile import compile_graph
 from infuse.build.toolchain import ziglang
@@ -42,6 +43,25 @@ def test_a_network_runs_on_a_board(target: str, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((1, 3, 9, 9)).astype(np.float32)
     results = run_on_board(target, model, {"x": x}, tmp_path)
     np.testing.assert_allclose(results["y0"], evaluate(graph, {"x": x})["y0"], rtol=1e-5, atol=1e-5)
+
+
+@boards("cortex-m4", "cortex-m55", "riscv32")
+def test_mobilenet_agrees_in_floats_and_to_the_bit_in_bytes(target: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    plain = bare.network(side=32)
+    x = np.random.default_rng(3).uniform(-1, 1, (1, 3, 32, 32)).astype(np.float32)
+    graph = infuse.optimize(infuse.load(plain))
+    model = compiled(graph, target, tmp_path)
+    (expected,) = runtime.InferenceSession(plain.SerializeToString()).run(None, {"x": x})
+    (actual,) = run_on_board(target, model, {"x": x}, tmp_path).values()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+    graph = infuse.optimize(infuse.load(bare.quantized(plain, tmp_path)))
+    images = np.random.default_rng(4).integers(-128, 128, (1, 32, 32, 3)).astype(np.int8)
+    model = compiled(graph, target, tmp_path)
+    (expected,) = evaluate(graph, {"bytes": images}).values()
+    (actual,) = run_on_board(target, model, {"bytes": images}, tmp_path).values()
+    np.testing.assert_array_equal(actual, expected)
 
 
 @boards("cortex-m4", "riscv32")
@@ -91,7 +111,7 @@ def test_without_a_compiler_the_source_is_named(
     monkeypatch.setattr("infuse.build.toolchain.ziglang", lambda: None)
     monkeypatch.setattr("infuse.build.toolchain.shutil.which", lambda *a, **k: None)
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(ToolchainError, match="apt install gcc-arm-none-eabi.*--profile bare"):
+    with pytest.raises(ToolchainError, match=r"apt install gcc-arm-none-eabi.*--profile bare"):
         compiled(fixed(), "cortex-m4", tmp_path)
 
 

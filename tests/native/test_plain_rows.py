@@ -1,5 +1,6 @@
 """Kernels of plain C that make rows: of bytes, exactly the same on every processor."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from infuse.ir.graph import Graph
 from infuse.lowering.memory import ALIGN
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
+from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
 from tests.native.bare_tools import run_source, sources
 from tests.native.boards import boards, run_on_board
@@ -23,7 +25,7 @@ BYTES = {dtypes.int8: np.int8, dtypes.uint8: np.uint8}
 
 
 def products() -> tuple[Graph, dict[str, Any]]:
-    """Convolutions and products of bytes: both signs, zero points, groups, windows beyond the image,
+    """Convolutions and products of bytes: both signs, zero points, groups, windows beyond images,
     depths that are no multiples of four, weights that need nine bits, and sums that wrap around.
     """
     rng, make = np.random.default_rng(7), Builder()
@@ -69,6 +71,7 @@ def test_integers_are_those_of_the_graph(tmp_path: Path) -> None:
 def test_integers_are_the_same_on_a_board(target: str, tmp_path: Path) -> None:
     graph, feeds = products()
     model = compile_graph(graph, CompileOptions(target), output=tmp_path / "model")
+    assert isinstance(model, ForeignModel)
     results = run_on_board(target, model, feeds, tmp_path)
     for name, array in evaluate(graph, feeds).items():
         np.testing.assert_array_equal(results[name], array)
@@ -78,7 +81,7 @@ def chain(*channels: int) -> Graph:
     """Pointwise convolutions, each over as many channels as the one before makes."""
     make, rng = Builder(), np.random.default_rng(3)
     y = make.input(1, channels[0], 8, 8, name="x")
-    for inside, outside in zip(channels, channels[1:]):
+    for inside, outside in itertools.pairwise(channels):
         w = rng.normal(size=(outside, inside, 1, 1)).astype(np.float32)
         y = make("Relu", make("Conv", y, w))
     make.output(make("GlobalAveragePool", y))
@@ -90,7 +93,7 @@ def test_pointwise_results_lie_over_what_they_are_made_of(
     channels: tuple[int, ...], tmp_path: Path
 ) -> None:
     graph = chain(*channels)
-    program, plan = generate(graph, Target.resolve("c"))
+    _, plan = generate(graph, Target.resolve("c"))
     largest = max(channels[1:]) * 64 * 4
     assert plan.offsets is not None
     assert plan.total <= plan.lower_bound + 2 * ALIGN
@@ -98,6 +101,8 @@ def test_pointwise_results_lie_over_what_they_are_made_of(
     assert pairs
     place = {id(b): o for b, o in zip(plan.buffers, plan.offsets)}
     for large, small in pairs:
+        assert isinstance(large.bytes, int)
+        assert isinstance(small.bytes, int)
         start, end = place[id(large)], place[id(large)] + large.bytes
         over = place[id(small)] + small.bytes
         assert over >= end or over <= start
@@ -122,3 +127,19 @@ def test_pools_read_channels_side_by_side(kind: str, tmp_path: Path) -> None:
         (actual,) = compiled.run({"x": values}).values()
     (expected,) = evaluate(make.graph, {"x": values}).values()
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_elementwise_results_lie_as_convolutions_read_them() -> None:
+    make, rng = Builder(), np.random.default_rng(2)
+    y = make("Mul", make.input(1, 3, 8, 8, name="x"), 2.0)
+    for w in (rng.normal(size=(4, 3, 1, 1)), rng.normal(size=(2, 3, 3, 3))):
+        make.output(make("Conv", y, w.astype(np.float32)))
+    program, plan = generate(make.graph, Target.resolve("c"))
+    assert [step.label for step in program.steps].count("reorder") <= 2  # the outputs
+    assert program.steps[0].label != "reorder"
+    assert program.steps[1].label != "reorder"
+    x = rng.normal(size=(1, 3, 8, 8)).astype(np.float32)
+    with compile_graph(make.graph, CompileOptions("c", threads=1)) as compiled:
+        results = compiled.run({"x": x})
+    for name, expected in evaluate(make.graph, {"x": x}).items():
+        np.testing.assert_allclose(results[name], expected, rtol=1e-4, atol=1e-5)

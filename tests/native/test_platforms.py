@@ -17,12 +17,16 @@ from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
-from infuse.runtime.folder import LIBRARIES
+from infuse.runtime.folder import LIBRARIES, STATIC
 from infuse.runtime.foreign import ForeignModel
+from infuse.targets.text.javascript import ARRAYS
+from infuse.testing.samples import results
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure
+from tests.native.mach_o import ARM64, IOS, MACOS, SIMULATOR, MachO, members as objects_of, read
 from tests.native.op_cases import GROUPS, Case, check, members, native_cases
 from tests.native.platforms import EMULATORS, platforms, run_on
+from tests.native.test_c_hosts import FUNCTIONS
 from tests.native.test_foreign import network
 
 pytestmark = pytest.mark.row("R6")
@@ -111,6 +115,7 @@ def test_operators_agree_on_another_platform(group: str, target: str, tmp_path: 
         return run_on(target, compiled(graph, target, tmp_path), feeds, tmp_path, 1)
 
     cases = native_cases(members(group), full=False)
+    cases = [c for c in cases if "threads" not in target or has_arrays(c)]
     check([c for c in cases if "armv7" not in target or not has_subnormals(c)], run=run)
 
 
@@ -119,6 +124,12 @@ def has_subnormals(case: Case) -> bool:
     arrays = [np.asarray(x) for x in case.row.inputs if isinstance(x, np.ndarray)]
     least = np.finfo(np.float32).smallest_normal
     return any(((x != 0) & (np.abs(x) < least)).any() for x in arrays if x.dtype == np.float32)
+
+
+def has_arrays(case: Case) -> bool:
+    """Whether JavaScript has arrays for all elements of a case; for 4 bits it has none."""
+    arrays = [x for x in (*case.row.inputs, *results(case.row)) if isinstance(x, np.ndarray)]
+    return all(dtypes.by_numpy(x.dtype).name in ARRAYS for x in arrays)
 
 
 @pytest.mark.full
@@ -141,7 +152,6 @@ _BIONIC = """
     pthread_attr_setstacksize pthread_create pthread_equal pthread_join pthread_self
     pthread_sigmask sched_getaffinity sigfillset snprintf strlen syscall sysconf
 """
-_CALLS = "arena_bytes close error live_bytes metadata open output run shapes"
 
 
 @pytest.mark.full
@@ -157,21 +167,61 @@ def test_a_library_for_android_needs_what_is_there(tmp_path: Path) -> None:
     assert {name for kind, name in (s for s in symbols if len(s) == 2) if kind == "U"} <= set(
         _BIONIC.split()
     )
-    assert {name for *_, kind, name in symbols if kind == "T"} == {
-        f"infuse_{name}"
-        for name in [
-            "arena_bytes",
-            "close",
-            "error",
-            "live_bytes",
-            "metadata",
-            "open",
-            "output",
-            "run",
-            "shapes",
-        ]
-    }
+    assert {name for *_, kind, name in symbols if kind == "T"} == FUNCTIONS
     assert re.findall(r"NEEDED.*\[(.*)\]", told("readelf", "-dW")) == ["libc.so"]
     loads = [line.split() for line in told("readelf", "-lW").splitlines() if " LOAD " in line]
     assert loads
     assert {int(line[-1], 16) for line in loads} == {16384}
+
+
+# What kernels call of Apple's C library, all of which iOS 13 and macOS 11 have.
+_DARWIN = """
+    bzero calloc free getpid clock_gettime malloc memcmp memcpy memmove memset memset_pattern16 mmap
+    munmap posix_memalign pthread_attr_destroy pthread_attr_init pthread_attr_setstacksize
+    pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_create
+    pthread_equal pthread_join pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock
+    pthread_mutex_unlock pthread_self pthread_sigmask snprintf __snprintf_chk strlen sysconf
+    __stack_chk_fail __stack_chk_guard dyld_stub_binder
+"""
+
+
+def is_there(file: MachO) -> set[str]:
+    """What a file needs of others that the system does not have."""
+    return {name.removeprefix("_") for name in file.undefined} - set(_DARWIN.split())
+
+
+needs_zig = pytest.mark.skipif(not ziglang(), reason="needs ziglang (pip install ziglang)")
+
+
+@needs_zig
+@pytest.mark.parametrize(
+    ("target", "platform"), [("ios-arm64", IOS), ("ios-arm64-simulator", SIMULATOR)]
+)
+def test_a_library_for_ios_is_made_of_its_objects(
+    target: str, platform: int, tmp_path: Path
+) -> None:
+    model = compiled(network(), target, tmp_path)
+    assert not list(model.folder.glob("*.dylib"))
+    files = objects_of(model.folder / STATIC)
+    assert files
+    assert {(file.processor, file.platform) for file in files} == {(ARM64, platform)}
+    assert all((13, 0) <= file.least <= (14, 0) for file in files)
+    defined = set().union(*(file.defined for file in files))
+    assert {f"_{name}" for name in FUNCTIONS} <= defined
+    missing = set().union(*map(is_there, files)) - {name.removeprefix("_") for name in defined}
+    assert not missing
+    with pytest.raises(CompiledModelError, match="was built for ios"):
+        infuse.load_compiled(model.folder)
+
+
+@pytest.mark.full
+@needs_zig
+def test_a_library_for_macos_needs_nothing_but_the_system(tmp_path: Path) -> None:
+    model = compiled(network(), "macos-arm64", tmp_path)
+    file = read((model.folder / "model.dylib").read_bytes())
+    assert (file.processor, file.platform, file.least) == (ARM64, MACOS, (11, 0))
+    assert file.name == "@rpath/model.dylib"
+    assert file.libraries == ["/usr/lib/libSystem.B.dylib"]
+    own = {"__mh_dylib_header", "___dso_handle"}
+    assert file.defined - own == {f"_{name}" for name in FUNCTIONS}
+    assert not is_there(file)

@@ -21,6 +21,7 @@ from infuse.build.prebuilt import (
     fitting_library,
     prebuilt_for,
 )
+from infuse.build.refusals import only_program, require_interface
 from infuse.build.single import write_single
 from infuse.build.staged import Stages, stages_of
 from infuse.build.toolchain import Toolchain
@@ -131,7 +132,7 @@ class Compilation:
         if stages.left_out:
             decided = replace(decided, library=None)
         if self.target.is_foreign or self.options.is_source:
-            folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
+            folder = decided.build(only_program(stages, self.target, output), output, facts=facts)
             return ForeignModel(folder, self.threads)
         return decided.load(stages, output, facts)
 
@@ -242,7 +243,7 @@ class Compilation:
         if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
             folder = self.build(stages.whole, output, facts=facts)
             return CompiledModel.load(folder, threads=self.threads)
-        _require_interface(stages, self.options)
+        require_interface(stages, self.options)
         parts = [
             part
             if isinstance(part, Graph)
@@ -282,25 +283,7 @@ class Compilation:
         (`Session.records`).
         """
         program, memory = generated
-        fingerprint, prefix = program.weights.fingerprint(), self.options.prefix
-        info = metadata(program, fingerprint) | {
-            "precision": str(self.precisions),
-            "weights": self.options.weights,
-        }
-        info |= {name: fact for name, fact in facts.items() if fact}
-        if prefix != PREFIX:
-            info["prefix"] = prefix
-        if self.options.embed:
-            info["embedded"] = True
-        if limited := limited_kernels(program):
-            info["limited_kernels"] = limited
-        if "fp16" in self.precisions.names:
-            info["kept_in_fp32"] = program.weights.float32_reasons
-        if self.target.machine.tiled:
-            info["tiles"] = True
-        static = memory.offsets is not None
-        arena = {"bytes": memory.total, "lower_bound": memory.lower_bound}
-        info["arena"] = arena if static else None
+        info = self._facts(program, memory) | {name: fact for name, fact in facts.items() if fact}
         if profile:
             info["profile"] = all_sizes([program, *program.bodies])
         if self.prebuilt is not None:
@@ -310,20 +293,15 @@ class Compilation:
                     hint='let the model be compiled (compile="wait")',
                 )
             return self._program(generated, info, self.prebuilt, output)
-        emitter = emitter_of(self.target.machine)
         if self.is_bare or self.options.single:
-            assert output is not None
-            info |= {"embedded": True, "single": True} | ({"bare": True} if self.is_bare else {})
-            sources = emitter.print_sources(program, memory, info)
-            texts = sources | emitter.interface_files(info)
-            compiler = self._toolchain() if self.target.is_bare else None
-            return write_single(texts, info, self.target, compiler, output)
+            return self._single(program, memory, info, output)
+        emitter = emitter_of(self.target.machine)
         folder = build(
             emitter.print_sources(program, memory, info, apart=True, profile=profile),
             program.weights,
             program.weights.bytes,
             info,
-            key=fingerprint,
+            key=program.weights.fingerprint(),
             target=self.target,
             toolchain=toolchain or self._toolchain(),
             output=output,
@@ -331,6 +309,37 @@ class Compilation:
         )
         program.weights.give_back()
         return folder
+
+    def _facts(self, program: Program, memory: Plan) -> dict[str, Any]:
+        """The metadata of a program, but for what `build` is told."""
+        info = metadata(program, program.weights.fingerprint()) | {
+            "precision": str(self.precisions),
+            "weights": self.options.weights,
+        }
+        if self.options.prefix != PREFIX:
+            info["prefix"] = self.options.prefix
+        if self.options.embed:
+            info["embedded"] = True
+        if limited := limited_kernels(program):
+            info["limited_kernels"] = limited
+        if "fp16" in self.precisions.names:
+            info["kept_in_fp32"] = program.weights.float32_reasons
+        if self.target.machine.tiled:
+            info["tiles"] = True
+        arena = {"bytes": memory.total, "lower_bound": memory.lower_bound}
+        info["arena"] = arena if memory.offsets is not None else None
+        return info
+
+    def _single(
+        self, program: Program, memory: Plan, info: dict[str, Any], output: PathLike | None
+    ) -> Path:
+        """The folder of a program as one file of C."""
+        assert output is not None
+        emitter = emitter_of(self.target.machine)
+        info |= {"embedded": True, "single": True} | ({"bare": True} if self.is_bare else {})
+        texts = emitter.print_sources(program, memory, info) | emitter.interface_files(info)
+        compiler = self._toolchain() if self.target.is_bare else None
+        return write_single(texts, info, self.target, compiler, output)
 
     def _program(
         self,
@@ -368,7 +377,7 @@ def compiling_ahead(graph: Graph, options: CompileOptions) -> AbstractContextMan
     """While this is open, what models such as this graph, which need not be optimized, have in
     common is compiled, where that is of use (see `compiled_ahead`).
     """
-    if options.compile != "wait" or options.is_source or fitting_library(options.target) is not None:
+    if options.compile != "wait" or options.is_source or fitting_library(options.target):
         return nullcontext()
     return compiled_ahead(graph, options.target)
 
@@ -389,42 +398,3 @@ def _has_bytes(graph: Graph) -> bool:
     types = (v.type for g in graph.all_graphs() for n in g.unordered_nodes for v in n.operands())
     dtypes = {type.dtype for type in types if isinstance(type, TensorType)}
     return any(dtype.is_integer and dtype.bits <= 8 for dtype in dtypes)
-
-
-def _require_interface(stages: Stages, options: CompileOptions) -> None:
-    """OptionError where something is asked for of the C interface, and the model has none."""
-    wish = ""
-    if options.prefix != PREFIX:
-        wish = f", whose functions could have the prefix {options.prefix!r}"
-    elif options.embed:
-        wish = ", whose library could have the weights in it"
-    if wish:
-        names = (
-            ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
-            or "inputs that are not tensors"
-        )
-        raise OptionError(
-            f"the model has no C interface{wish}: Python runs a part of it ({names})",
-            hint="leave it out",
-        )
-
-
-def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[Program, Plan]:
-    """The program of a model for another machine; OptionError where it cannot be had alone or has
-    nowhere to go.
-    """
-    if output is None:
-        raise OptionError(
-            f"a model for the target {target.name!r} does not run on this machine"
-            if target.is_foreign
-            else "one file of C is for programs, and nothing runs it here",
-            hint="name a folder for it (output=, -o)",
-        )
-    if stages.whole is None:
-        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
-        raise OptionError(
-            "the interpreter has to run a part of the model, which another machine cannot be "
-            f"given: {names}",
-            hint="compile it on the machine where it is to run",
-        )
-    return stages.whole

@@ -60,8 +60,8 @@ def make_library(
     archive: Path | None = None,
 ) -> None:
     """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
-    library `output`, which calls itself `soname`; with `archive`, also to that static library. What
-    `store` has the object of is not compiled; it is given those that are.
+    library `output`, which calls itself `soname`, where the target's system has shared ones; with
+    `archive`, also to that static library. What `store` has the object of is not compiled; it is given those that are.
 
     `calling`: one of several sources that only calls the others, and has no loops worth the time of
     optimizing them. `together`: sources of one folder that define weak symbols only, and types and
@@ -116,8 +116,9 @@ def make_library(
     report("compile", 0, total)
     make([s for s in new if s not in awaited], lambda done: report("compile", done, total))
     make([s for s in awaited if not objects.wait(s)], lambda done: None)
-    toolchain.run([(*before, *map(str, objects.paths), *behind)], output.parent)
-    toolchain.check_made(output)
+    if not target.system.is_static:
+        toolchain.run([(*before, *map(str, objects.paths), *behind)], output.parent)
+        toolchain.check_made(output)
     if archive is not None:
         archiving = toolchain.archiving(target, archive.absolute())
         toolchain.run([(*archiving, *map(str, objects.paths))], output.parent)

@@ -296,6 +296,9 @@ class Toolchain:
         system = f"{target.triple.format(libc=kind or 'gnu')}{f'.{age}' if age else ''}"
         flags = ["-target", system] if libc or target.is_foreign else []
         flags += [] if self._is_debugged else ["-g0", "-s"]
+        if target.system.headers:
+            own = Path(self.command[0]).resolve().parent / "lib" / "libc" / "include"
+            flags += ["-isystem", str(own / target.system.headers)]
         return [*flags, f"-mcpu={target.cpu}"] if target.cpu else flags
 
     @property

@@ -33,7 +33,9 @@ def compare(
         typer.Argument(metavar="B", help=f"The second model, {_MODEL}", show_default=False),
     ],
     data: Annotated[Examples, Without("validation")],
-    options: Annotated[CompileOptions, Without("prefix", "embed", "single", "profile", "size", "data")],
+    options: Annotated[
+        CompileOptions, Without("prefix", "embed", "single", "profile", "size", "data")
+    ],
     rules: Annotated[Rules, Without("runtime")],
     turns: Turns,
     own: CompareOptions,

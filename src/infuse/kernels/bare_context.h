@@ -9,7 +9,7 @@
 void* memcpy(void* to, const void* from, size_t bytes);
 void* memmove(void* to, const void* from, size_t bytes);
 void* memset(void* to, int value, size_t bytes);
-#if defined(__GNUC__)  // a few bytes are moved in line, also by compilers that take no C library for granted
+#if defined(__GNUC__)  // a few bytes are moved in line, also where there is no C library
 #define memcpy(to, from, bytes) __builtin_memcpy(to, from, bytes)
 #define memmove(to, from, bytes) __builtin_memmove(to, from, bytes)
 #define memset(to, value, bytes) __builtin_memset(to, value, bytes)

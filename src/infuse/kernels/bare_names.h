@@ -1,4 +1,4 @@
-// The functions of bare_math.h by the names that kernels and formulas call them.
+// The functions of bare_math.h and bare_float.h by the names that kernels and formulas call them.
 #pragma once
 
 #define exp(...) infuse_exp(__VA_ARGS__)

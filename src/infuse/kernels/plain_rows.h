@@ -7,7 +7,7 @@
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1)
 #include <arm_mve.h>
 #define ROWS_MVE 1
-#elif defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32)
+#elif defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 #include <arm_acle.h>
 #define ROWS_DSP 1
 #endif
@@ -156,8 +156,8 @@ INFUSE_DOTS(int16_t, ADD_PLAIN)
 INFUSE_WIDEN(int8_t, WIDEN_SIGNED)
 INFUSE_WIDEN(uint8_t, WIDEN_UNSIGNED)
 
-/** Rows `first` and, of 2, the next one of a convolution with known filters [filters, depth], depth being
- * that of a group's channels under all taps, rounded up to fours. `window` holds 2 · depth. */
+/** Rows `first` and, of 2, the next one of a convolution with known filters [filters, depth], depth
+ * being that of a group's channels under all taps, rounded up to fours. `window` holds 2 · depth. */
 #define INFUSE_CONV_ROWS(X, W)                                                                  \
   PLAIN void conv_rows_##X##_##W(const Window* w, isize channels, isize filters, isize groups,  \
                                  isize depth, const X* x, const X* zeros, const W* weights,     \

@@ -307,7 +307,9 @@ INFUSE_INLINE T select(bool mask, T a, T b) {
 namespace detail {
 // The operand b where either is NaN, as the x86 instructions do.
 INFUSE_INLINE vf raw_max(vf a, vf b) {
-#if defined(__clang__) || !defined(__AVX__)
+#if defined(__wasm_simd128__)
+  return __builtin_wasm_pmax_f32x4(b, a);  // else Clang takes a relaxed one, which loses NaN
+#elif defined(__clang__) || !defined(__AVX__)
   return a > b ? a : b;
 #elif INFUSE_LANES == 16
   return __builtin_ia32_maxps512_mask(a, b, vf{}, (short)-1, 4);
@@ -316,7 +318,9 @@ INFUSE_INLINE vf raw_max(vf a, vf b) {
 #endif
 }
 INFUSE_INLINE vf raw_min(vf a, vf b) {
-#if defined(__clang__) || !defined(__AVX__)
+#if defined(__wasm_simd128__)
+  return __builtin_wasm_pmin_f32x4(b, a);
+#elif defined(__clang__) || !defined(__AVX__)
   return a < b ? a : b;
 #elif INFUSE_LANES == 16
   return __builtin_ia32_minps512_mask(a, b, vf{}, (short)-1, 4);

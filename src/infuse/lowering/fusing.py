@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from infuse import dtypes
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.graph import Graph, Node, Value
 from infuse.lowering.bf16_values import rounded_axis
 from infuse.lowering.elementwise import Source
 from infuse.lowering.epilogue import Epilogue
 from infuse.lowering.groups import Group, cost, is_vector_term
 from infuse.lowering.iteration_space import IterationSpace
+from infuse.lowering.kernel_table import kernels_of
 from infuse.lowering.parts import Part
 from infuse.lowering.precisions import LayerPrecisions
 from infuse.lowering.program import Program
@@ -40,6 +41,7 @@ class Fusing:
     ) -> None:
         self.storage, self.program = storage, program
         self.precisions, self.machine = precisions, machine
+        self._live: tuple[Graph, set[Node]] | None = None
 
     def elementwise(self, group: Group) -> None:
         """A step for elementwise work without an anchor."""
@@ -47,7 +49,7 @@ class Fusing:
         terms = [group.formulas[n] for n in group.nodes]
         operands = group.operands()
         order = self._main_order(value, operands)
-        vector = all(map(is_vector_term, terms))
+        vector = self.machine.has_vectors and all(map(is_vector_term, terms))
         space = IterationSpace(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
         targets = {v: self.storage.allocate(v, order, strided=True) for v in group.results}
@@ -73,7 +75,39 @@ class Fusing:
                 best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
             ):
                 best = tensor
-        return best.order if best is not None else natural(value.rank)
+        if best is None or best.order == natural(value.rank):
+            return self._order_of_readers(value) or natural(value.rank)
+        return best.order
+
+    def _order_of_readers(self, value: Value) -> Order | None:
+        """How all kernels that read a value want its axes to lie, where they agree."""
+        table = kernels_of(self.machine)
+        wishes: dict[Node | Graph, Order | None] = {}
+        for user, index in value.uses:
+            wish = table.of(user).reads_in if isinstance(user, Node) and index == 0 else None
+            wishes[user] = None if wish is None else wish(value.rank)
+        if not any(wishes.values()):
+            return None
+        orders = {wish for user, wish in wishes.items() if self._is_needed(user)}
+        return orders.pop() if len(orders) == 1 else None
+
+    def _is_needed(self, user: Node | Graph) -> bool:
+        """Whether outputs of its graph depend on a node: what expansions have replaced is still
+        there.
+        """
+        graph = user.graph if isinstance(user, Node) else None
+        if graph is None or isinstance(user, Graph):
+            return True
+        if self._live is None or self._live[0] is not graph:
+            live: set[Node] = set()
+            left = [v.producer for v in graph.outputs if v.producer is not None]
+            while left:
+                node = left.pop()
+                if node not in live:
+                    live.add(node)
+                    left += [v.producer for v in node.operands() if v.producer is not None]
+            self._live = graph, live
+        return user in self._live[1]
 
     def _operand(self, value: Value, space: IterationSpace, vector: bool) -> Tensor:
         """An operand that the space can address: with column stride 0 or 1 for vectors, any stride

@@ -11,6 +11,7 @@ from infuse.catalog import Catalog, calling_module
 from infuse.dtypes import DType
 from infuse.immutable import Immutable, replace
 from infuse.ir.graph import Node, Value
+from infuse.lowering.tensors import Order
 from infuse.targets import Machine
 
 Lower = Callable[..., None]
@@ -60,6 +61,8 @@ class KernelFamily(Immutable):
     fusion: ProducerFusion | None = None
     reads_parts: ReadsParts = _never
     takes: Callable[[Node], bool] = _always
+    reads_in: Callable[[int], Order] | None = None
+    """How the axes of its first operand, of so many, are to lie; None: as they do."""
 
     def reads(self, number: int) -> bool:
         """Whether the elements of an input are read at run time."""
@@ -110,13 +113,14 @@ class KernelTable:
         runtime_inputs: tuple[int, ...] | None = None,
         reads_parts: ReadsParts = _never,
         takes: Callable[[Node], bool] = _always,
+        reads_in: Callable[[int], Order] | None = None,
     ) -> Callable[[_Lower], _Lower]:
         """Register how operators become steps; what was said of them before is forgotten, but for
         `fuses_producers` and `resolves_sizes`.
 
         `has_epilogue`: the kernel ends in a sink, which gets elements of the type that it
         `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
-        shape the result). `reads_parts`, `takes`: as in `KernelFamily`.
+        shape the result). `reads_parts`, `takes`, `reads_in`: as in `KernelFamily`.
         """
         module = calling_module()
 
@@ -129,6 +133,7 @@ class KernelTable:
                     runtime_inputs=runtime_inputs,
                     reads_parts=reads_parts,
                     takes=takes,
+                    reads_in=reads_in,
                 )
 
             self.change(domain, kinds, module, state)

@@ -77,7 +77,7 @@ def weights_name(metadata: Mapping[str, Any]) -> str:
 def _code_names(metadata: Mapping[str, Any]) -> list[str]:
     """The files with what a model does, as its metadata says."""
     if "program" not in metadata:
-        return [next((name for name in LIBRARIES if name in metadata["files"]), LIBRARY)]
+        return [next((name for name in (*LIBRARIES, STATIC) if name in metadata["files"]), LIBRARY)]
     return [PROGRAM, FUNCTIONS] if has_functions(metadata) else [PROGRAM]
 
 

@@ -79,6 +79,8 @@ class Machine:
     """The folder of `targets` that writes code for it."""
     language: ClassVar[str] = "c++"
     """What that is written in, as compilers call it."""
+    has_vectors: ClassVar[bool] = True
+    """Whether code is made of vectors, whose elements lie side by side."""
     architecture: str
     vector_bits: int
     registers: int
@@ -175,7 +177,7 @@ class Machine:
 class PlainMachine(Machine):
     """Any machine with a compiler of C: one element at a time, in one thread."""
 
-    room, language = "c", "c"
+    room, language, has_vectors = "c", "c", False
 
     @classmethod
     def on(cls, architecture: str) -> PlainMachine:

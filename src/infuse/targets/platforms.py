@@ -21,7 +21,8 @@ class System(Immutable):
     have a prefix. `naming`: how a linker is told what the library calls itself; empty where it is
     not. `compiling`, `linking`: what compilers are told for it; `libraries`: what
     programs with the static one link besides. `drops_first`: a linker drops functions that nobody
-    calls before it looks for what these call.
+    calls before it looks for what these call. `headers`: the folder of the C library's among Zig's
+    own, where it does not look there.
     """
 
     name: str
@@ -32,6 +33,12 @@ class System(Immutable):
     linking: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     drops_first: bool = True
+    headers: str = ""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether programs get a static library and no other."""
+        return self.library == STATIC
 
     def library_name(self, prefix: str) -> str:
         """What the library of functions with this prefix calls itself, and is linked by."""
@@ -72,6 +79,17 @@ MACOS: Final = System(
     _POSIX,
     ("-shared", "-pthread", "-Wl,-dead_strip"),
 )
+# Apps link static libraries; Zig has headers of macOS, whose C library is the same, and no stubs
+# of the system's to link a shared one against.
+IOS: Final = System(
+    "ios",
+    STATIC,
+    "lib{}.a",
+    compiling=_POSIX,
+    libraries=(),
+    drops_first=False,
+    headers="any-darwin-any",
+)
 WEB: Final = System(
     "wasm",
     "model.wasm",
@@ -108,10 +126,10 @@ class Platform(Immutable):
 
     `architecture`: as Linux calls it. `triple`: system and processor as Zig calls them, with the C
     library in it. `march`: the processor as GCC names it, None where GCC is not used, `cpu`: as Zig
-    does; `gcc`: what the names of
-    GCC's programs begin with, where that is not the triple; on bare metal `flags` are for GCC
-    alone. `features`: instruction sets of which kernels know. `further`: those that may stand behind
-    its name, each with what compilers call it. `tested`: how its code is tried.
+    does; `gcc`: what the names of GCC's programs begin with, where that is not the triple; on bare
+    metal `flags` are for GCC alone. `features`: instruction sets of which kernels know. `further`:
+    those that may stand behind its name, each with what compilers call it. `tested`: how its code
+    is tried.
     """
 
     system: System
@@ -216,10 +234,14 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     },
     "windows-arm64": _on(_ARM, WINDOWS, "aarch64-windows-gnu"),
     "macos-arm64": replace(
-        _on(_ARM, MACOS, "aarch64-macos"), cpu="apple_m1", features=frozenset(("asimddp",))
+        _on(_ARM, MACOS, "aarch64-macos.11.0"), cpu="apple_m1", features=frozenset(("asimddp",))
     ),
-    **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos") for level, row in _X86.items()},
+    **{f"macos-x86_64{level}": _on(row, MACOS, "x86_64-macos.11.0") for level, row in _X86.items()},
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
+    "ios-arm64": replace(_on(_ARM, IOS, "aarch64-ios.13.0"), cpu="apple_a12"),
+    "ios-arm64-simulator": replace(
+        _on(_ARM, IOS, "aarch64-ios.14.0-simulator"), cpu="apple_m1", features=frozenset(("asimddp",))
+    ),
     "wasm32": _WASM,
     "wasm32-threads": replace(
         _WASM, system=WEB_THREADS, cpu=f"{_WASM.cpu}+atomics+mutable_globals"
@@ -252,6 +274,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "windows": "windows-x86_64",
     "macos": "macos-arm64",
     "android": "android-arm64",
+    "ios": "ios-arm64",
     "pixel-8": "android-arm64+asimddp+i8mm+bf16",
     "raspberry-pi-3": "linux-arm64",
     "raspberry-pi-4": "linux-arm64",

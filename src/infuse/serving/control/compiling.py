@@ -13,7 +13,9 @@ from infuse.options import CompileOptions
 from infuse.options.fields import Checked, fields_of, nested
 from infuse.serving.config import Config
 
-_OWN: Final = frozenset(("target", "threads", "prefix", "embed", "single", "profile", "size", "data"))
+_OWN: Final = frozenset(
+    ("target", "threads", "prefix", "embed", "single", "profile", "size", "data")
+)
 """What a server decides itself, or a file cannot say."""
 
 _DEFAULTS: Final = {"compile": "background"}

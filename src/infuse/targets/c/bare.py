@@ -56,7 +56,9 @@ class _BareCalls(CallWriter):
         return super()._base(buffer)
 
 
-def bare_text(program: Program, plan: Plan, info: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def bare_text(
+    program: Program, plan: Plan, info: Mapping[str, Any], names: Mapping[str, str]
+) -> str:
     """The interface of a model and its run."""
     calls = _BareCalls(program, plan, (), PLAIN, names)
     lines = calls.lines(list(enumerate(program.steps)))
@@ -83,4 +85,3 @@ def bare_text(program: Program, plan: Plan, info: Mapping[str, Any], names: Mapp
     for name, value in fields.items():
         text = text.replace(f"@{name}@", value)
     return text
-

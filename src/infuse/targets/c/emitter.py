@@ -43,7 +43,16 @@ _HOSTED: Final = (
     "plain.h",
 )
 _SINGLE: Final = ("plain_memory.h", *_HOSTED[1:])
-_BARE: Final = ("interface.h", "failure.h", "sizes.h", "bare_context.h", "bare_math.h", "bare_names.h", "plain.h")
+_BARE: Final = (
+    "interface.h",
+    "failure.h",
+    "sizes.h",
+    "bare_context.h",
+    "bare_math.h",
+    "bare_float.h",
+    "bare_names.h",
+    "plain.h",
+)
 """What a source begins with, in the order in which they need one another; kernels of both languages
 follow.
 """

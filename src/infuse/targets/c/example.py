@@ -15,8 +15,8 @@ _STORED: Final = {"float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_
 def bare_example(metadata: Mapping[str, Any]) -> str:
     """A program that runs a model with this metadata, all of whose sizes are numbers, on zeros."""
     inputs, outputs = metadata.get("inputs", ()), metadata.get("outputs", ())
-    return f"""/* Runs the model on zeros; ends with 0 where that goes well. All memory is there from the start:
- * with the compiler of a microcontroller, compile model.c and this file, or link libmodel.a.
+    return f"""/* Runs the model on zeros; ends with 0 where that goes well. With the compiler of a
+ * microcontroller, compile model.c and this file, or link libmodel.a.
  */
 #include <stdint.h>
 

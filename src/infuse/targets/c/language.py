@@ -17,7 +17,7 @@ from infuse.targets.text.places import offset_text
 
 
 class C(Language):
-    """C11, whose functions take no others: elementwise work is two loops."""
+    """C99, whose functions take no others: elementwise work is two loops."""
 
     nothing = "NULL"
     linkage = "static"

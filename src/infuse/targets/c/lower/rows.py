@@ -10,7 +10,6 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir import dims
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import expression
 from infuse.lowering.groups import Group
@@ -66,9 +65,7 @@ def whole_result(low: Lowering, node: Node) -> Tensor:
     return low.storage.allocate(value)
 
 
-def finish_whole(
-    low: Lowering, node: Node, group: Group, f: FunctionWriter, whole: Tensor
-) -> None:
+def finish_whole(low: Lowering, node: Node, group: Group, f: FunctionWriter, whole: Tensor) -> None:
     """Add what follows on a whole result, which `f` writes before."""
     if whole.dtype in (dtypes.float32, dtypes.int32):
         _add_work(low, f, group, natural(whole.rank), None, f.write(whole), 1, None)
@@ -132,9 +129,16 @@ def float_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
             addend = addend.insert(1)
     if is_depthwise(node):
         weights = f.read(low.storage.dense(w, (*taps, 0, 1)))
-        arguments: list[object] = ["&window", f.number(x.shape[1]), source, _none("float")]
-        kernel = "depthwise_rows", ("float", "float"), [*arguments, weights]
-        rows_of(low, f, group, order, kernel, bias=addend, together=1)
+        arguments: list[object] = ["&window", f.number(x.shape[1]), source, _none("float"), weights]
+        rows_of(
+            low,
+            f,
+            group,
+            order,
+            ("depthwise_rows", ("float", "float"), arguments),
+            bias=addend,
+            together=1,
+        )
         return
     weights = f.read(low.storage.dense(w, (0, *taps, 1)))
     depth = dims.product(w.shape[1:])

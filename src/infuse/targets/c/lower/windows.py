@@ -48,7 +48,7 @@ def _window(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim])
     f.struct("Window", "window", rank=rank, **listed)
 
 
-@lowers("Conv", has_epilogue=True)
+@lowers("Conv", has_epilogue=True, reads_in=channels_last)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x, w, bias = operand(node), operand(node, 1), node.input(2)
     if is_float(node):
@@ -69,7 +69,7 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     low.storage.tensors[node.output] = target
 
 
-@lowers("ConvInteger", has_epilogue=True, accumulates=dtypes.int32)
+@lowers("ConvInteger", has_epilogue=True, accumulates=dtypes.int32, reads_in=channels_last)
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     x, w = operand(node), operand(node, 1)
     f = low.function("conv_integer", *group.nodes)
