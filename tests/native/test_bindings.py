@@ -13,7 +13,7 @@ import pytest
 
 import infuse
 from infuse.errors import OptionError
-from infuse.options import BindOptions, CompileOptions
+from infuse.options import PREFIX, BindOptions, CompileOptions
 from infuse.runtime.folder import WEIGHTS
 from tests.branch_models import RETURNED
 from tests.native import binding_models as models
@@ -79,9 +79,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
     def make(name: str) -> Path:
         if name not in made:
-            prefix = {"prefix": "ears"} if name == "every" else {}
+            prefix = "ears" if name == "every" else PREFIX
             graph = infuse.load(protos[name]().SerializeToString())
-            options = CompileOptions(threads=1, **prefix)
+            options = CompileOptions(threads=1, prefix=prefix)
             infuse.compile(graph, options, output=root / name).close()
             made[name] = root / name
         return made[name]
