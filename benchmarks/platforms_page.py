@@ -34,15 +34,18 @@ WORDS: Final = {
         "here": "this processor",
         "emulated instructions": "this processor; instructions of AMX are emulated by functions",
         "operators_text": "The short table of operators: so many cases agree with their meaning in "
-        "float64, each to its own bound.",
+        "float64, each to its own\nbound. QEMU 7.2 ends on some programs with vectors of RISC-V "
+        "by an assertion of its own.",
         "networks_text": "The largest difference from ONNX Runtime over the largest element of the "
         "outputs; at most 1e-3. AMX multiplies bfloat16, whose bound is 0.1.",
         "sizes_text": "KiB of the shared library, without weights.",
         "untried": "Not run",
-        "untried_text": "Nothing here runs code for {names}: it is built, and\n  the tests look "
-        "at its files ([Platforms](platforms.md)).",
+        "untried_text": "Not tried here: {names}.\n  Code for them is built, and tests look at its "
+        "files ([Platforms](platforms.md)).",
         "missing": "not run",
         "wrong": "wrong: {error}",
+        "broken": "QEMU ends",
+        "apart": "Tests of their own run code for {names}.",
         "reason": "{target}: {reason}.",
     },
     "zh": {
@@ -58,15 +61,18 @@ WORDS: Final = {
         "runs": "由什么运行",
         "here": "本处理器",
         "emulated instructions": "本处理器；AMX 的指令由函数模拟",
-        "operators_text": "算子的短表：这么多例子与 float64 中的含义一致，各有自己的界限。",
+        "operators_text": "算子的短表：这么多例子与 float64 中的含义一致，各有自己的界限。"
+        "QEMU 7.2 遇到某些 RISC-V 向量程序时因自身的断言而中止。",
         "networks_text": "与 ONNX Runtime 的最大差，除以输出的最大元素；不超过 1e-3。"
         "AMX 计算 bfloat16，其界限为 0.1。",
         "sizes_text": "动态库的 KiB 数，不含权重。",
         "untried": "未运行",
-        "untried_text": "这里没有东西能运行 {names} 的代码：\n  它们已构建，"
+        "untried_text": "这里没有尝试 {names}。\n  它们的代码已构建，"
         "测试检查其文件（[平台](platforms.md)）。",
         "missing": "未运行",
         "wrong": "错误：{error}",
+        "broken": "QEMU 中止",
+        "apart": "{names} 的代码由单独的测试运行。",
         "reason": "{target}：{reason}。",
     },
 }
@@ -106,6 +112,8 @@ def _cells(rows: Results, names: Sequence[str], text: Any, words: Mapping[str, s
     def cell(answer: Mapping[str, Any] | None) -> str:
         if answer is None:
             return words["missing"]
+        if "error" in answer and "Assertion" in answer["error"] and "qemu" in answer["error"]:
+            return words["broken"]
         if "error" in answer:
             return words["wrong"].format(error=answer["error"].replace("|", "\\|"))
         return str(text(answer))
@@ -129,8 +137,11 @@ def _kib(answer: Mapping[str, Any]) -> str:
 def _untried(results: Results, words: Mapping[str, str]) -> str:
     tried = {name.partition("+")[0].removesuffix("-musl") for name in results["rows"]}
     tried |= {f"linux-{name}".replace("x86-64", "x86_64") for name in tried}
-    names = [f"`{name}`" for name in PLATFORMS if name not in tried]
+    others = {name: row for name, row in PLATFORMS.items() if name not in tried}
+    apart = [f"`{name}`" for name, row in others.items() if "qemu-system" in row.tested]
+    names = [f"`{name}`" for name in others if f"`{name}`" not in apart]
     lines = [words["untried_text"].format(names=", ".join(names))] if names else []
+    lines += [words["apart"].format(names=", ".join(apart))] if apart else []
     lines += [
         words["reason"].format(target=f"`{target}`", reason=reason)
         for target, reason in results["not_run"].items()

@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 CHINESE = DOCS / "zh"
 STAMP = re.compile(r"<!-- of (\S+), sha256 ([0-9a-f]{12}) -->\n")
 GUIDES = ("Start", "Guides", "Coming from")  # captions of docs/index.md
-MORE = ("index", "errors/index", "security", "faq", "platforms")
+MORE = ("index", "errors/index", "security", "faq", "platforms", "matrix")
 
 
 def guides() -> set[str]:

@@ -2,7 +2,7 @@
 
 `python -m examples.web FOLDER --classifier mobilenet_v2.onnx [--labels labels.txt] [--threads]`
 compiles the models into FOLDER and puts the pages beside them; `python -m http.server` there, or
-with --threads `node FOLDER/serve.mjs`, shows them. The classifier takes floats such as (1, 3, 224, 224),
+with --threads `node FOLDER/serve.mjs`, shows them. The classifier takes floats (1, 3, side, side),
 normalized as ImageNet is, and gives a score for each class; `labels.txt` has a name a line. The
 search needs what examples/minilm.py does; without --classifier, it is the only page.
 """
@@ -27,7 +27,7 @@ MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
 
-def classifier(path: Path | bytes) -> infuse.Graph:
+def classifier(path: Path) -> infuse.Graph:
     """`image` (height, width, 3) of bytes → `probabilities` of the classes."""
     network = infuse.load(path)
     side = network.inputs[0].shape[-1]
@@ -54,7 +54,7 @@ def build_classifier(folder: Path, path: Path, labels: Sequence[str], target: st
 
 
 def build_search(folder: Path, path: Path, vocabulary: Sequence[str], target: str) -> None:
-    """The page that searches by meaning; `path`: a sentence encoder as examples/minilm.py has it."""
+    """The page that searches by meaning; `path`: a sentence encoder (examples/minilm.py)."""
     _compile(infuse.load(path), folder / "search", target)
     (folder / "search/vocabulary.json").write_text(json.dumps(vocabulary), "utf-8")
     for name in ("search.html", "wordpiece.mjs"):

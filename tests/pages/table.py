@@ -143,6 +143,11 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "CONTRIBUTING.md": dict.fromkeys(("python", "diff", "cpp"), COPY),
     "docs/bindings.md": _without_tools(),
     "docs/container.md": {"console": CONTAINER},
+    "docs/javascript.md": {
+        "python -m examples.web pages --classifier mobilenet_v2.onnx --labels labels.txt": (
+            "needs a network of photos; tests/native/test_web_examples.py builds and opens the pages"
+        ),
+    },
     "docs/extending.md": {
         "toml": "tests/pure/test_registry.py holds it against the package",
         "python": "registers an operator: a test of tests/pages/test_pages.py in its own process",
