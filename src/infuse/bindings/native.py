@@ -31,8 +31,11 @@ def link(package: Package, sources: Path, static: Path, output: Path) -> None:
     compiler for the target, CompileError where it fails.
     """
     target = target_of(package)
-    if target.is_foreign and target.system.library_name("x").endswith(".wasm"):
-        raise OptionError("there are no shared libraries for wasm32")
+    if not target.system.library.endswith((".so", ".dll", ".dylib")):
+        raise OptionError(
+            f"the language needs a shared library, which {target.name} does not take",
+            hint="languages that link static ones: cpp, go, rust, swift",
+        )
     toolchain = Toolchain.find(target)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
