@@ -14,7 +14,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -108,10 +109,10 @@ class Counter:
         return twice - once, [*map(float, means)]
 
 
-def measured(zoo: Path, folder: Path) -> Iterator[dict[str, object]]:
+def measured(zoo: Path, folder: Path, networks: Sequence[str]) -> Iterator[dict[str, object]]:
     """A row for each network and precision."""
     counter = Counter(folder)
-    for name in NETWORKS:
+    for name in networks:
         path = zoo / f"{name}.onnx"
         feeds = folder / f"{name}.npz"
         np.savez(feeds, **make_inputs(path, DIMS, 0))
@@ -119,7 +120,8 @@ def measured(zoo: Path, folder: Path) -> Iterator[dict[str, object]]:
             compiled = folder / f"{name}-{precision}"
             options = infuse.CompileOptions(target=TARGETS[precision], threads=1)
             infuse.compile(infuse.optimize(model), options, output=compiled)
-            sha256_of(compiled / WEIGHTS)  # noted, so that no run reads the file for it
+            time.sleep(3)  # files that changed just now are not noted
+            sha256_of(compiled / WEIGHTS)  # so that no run reads the file for it
             own, our_means = counter.count("infuse", compiled, feeds)
             peer, peer_means = counter.count("onnxruntime", model, feeds)
             close = np.allclose(our_means, peer_means, rtol=0.1 if precision == "int8" else 1e-3)
@@ -132,13 +134,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("zoo", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--work", type=Path, help="where what is downloaded stays")
     asked = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = asked.work or Path(name)
         folder.mkdir(exist_ok=True)
-        for row in measured(asked.zoo, folder.absolute()):
+        for row in measured(asked.zoo, folder.absolute(), asked.networks):
             rows.append(row)
             print(
                 f"{row['network']:14} {row['precision']} {row['infuse'] / 1e6:10.1f} M "  # type: ignore[operator]

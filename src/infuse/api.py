@@ -22,7 +22,7 @@ from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
-    from infuse.bindings.package import Made
+    from infuse.bindings.package import BoundPackage
     from infuse.ir.graph import Graph
     from infuse.passes.verification import Witness
 
@@ -457,7 +457,7 @@ __all__ = [
 ]
 
 
-def bind(folder: PathLike, output: PathLike, options: BindOptions) -> Made:
+def bind(folder: PathLike, output: PathLike, options: BindOptions) -> BoundPackage:
     """Write a package of another language to the folder `output` that runs the compiled model in
     `folder`: `BindOptions("go")`. The result says what it is called, and what else is to be known.
 

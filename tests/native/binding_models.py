@@ -38,7 +38,7 @@ _OUTPUTS: Final = (
 """Names that are words of languages, no names at all, or would end a comment or a text."""
 TABLE: Final = np.arange(8, dtype=np.float32).reshape(4, 2)
 DEFAULT: Final = np.array([1, 2, 3], np.float16)
-SIZES: Final = ((3, 5), (1, 1), (0, 2), (2, 0), (33, 17))
+SIZES: Final = ((3, 5), (0, 2), (33, 0))
 """Values of batch, and of the other symbols."""
 
 
@@ -57,7 +57,7 @@ def every() -> onnx.ModelProto:
         node("Mul", ["输入", "输入"], ["\\u0022+x"]),
     ]
     info = helper.make_tensor_value_info
-    constants = {
+    constants: dict[str, Array] = {
         "table": TABLE,
         "three": np.array(3, np.int64),
         "one": np.array(1, np.uint64),
@@ -76,7 +76,7 @@ def every() -> onnx.ModelProto:
 def feeds(batch: int, other: int, *, optional: bool) -> dict[str, Array]:
     """Inputs of `every`, numbers that are not finite among them."""
     rng = np.random.default_rng(batch + 100 * other)
-    arrays = {
+    arrays: dict[str, Array] = {
         "class": rng.standard_normal((batch, 4)).astype(np.float32),
         "input.1": rng.integers(-(2**62), 2**62, batch),
         "mask": rng.random((batch, other)) < 0.5,

@@ -12,7 +12,8 @@ import onnx
 import pytest
 
 import infuse
-from infuse.options import BindOptions, CompileOptions
+from infuse.errors import OptionError
+from infuse.options import PREFIX, BindOptions, CompileOptions
 from infuse.runtime.folder import WEIGHTS
 from tests.branch_models import RETURNED
 from tests.native import binding_models as models
@@ -28,7 +29,7 @@ from tests.native.binding_tools import (
 from tests.native.builder import Builder
 
 pytestmark = [
-    pytest.mark.row("R6"),
+    pytest.mark.row("R5"),
     pytest.mark.filterwarnings("ignore:calls may replace the defaults:RuntimeWarning"),
 ]
 NAME = "every"
@@ -78,9 +79,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
     def make(name: str) -> Path:
         if name not in made:
-            prefix = {"prefix": "ears"} if name == "every" else {}
+            prefix = "ears" if name == "every" else PREFIX
             graph = infuse.load(protos[name]().SerializeToString())
-            options = CompileOptions(threads=1, **prefix)
+            options = CompileOptions(threads=1, prefix=prefix)
             infuse.compile(graph, options, output=root / name).close()
             made[name] = root / name
         return made[name]
@@ -154,6 +155,7 @@ def test_a_session_conducts_itself(language: str, compiled: Make, tmp_path: Path
         assert content == "-1 these are not the weights of this model: 5 bytes instead of 128"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not newest_java(), reason="not tested: Java's foreign functions, JDK 22")
 def test_new_java_calls_without_jni(compiled: Make, tmp_path: Path) -> None:
     package = bound(compiled("conduct"), "java", tmp_path / "package")
@@ -227,6 +229,17 @@ def test_clang_takes_the_module_of_swift(compiled: Make, tmp_path: Path) -> None
 
 
 KOTLIN = next(Path("/usr/share/kotlin").rglob("kotlin-stdlib-jdk7.jar"), None)
+
+
+def test_apps_of_ios_get_a_package_of_swift(compiled: Make, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="not tested on iOS: pip install ziglang")
+    graph = infuse.load(models.conduct().SerializeToString())
+    infuse.compile(graph, CompileOptions("ios-arm64"), output=tmp_path / "model").close()
+    package = bound(tmp_path / "model", "swift", tmp_path / "package")
+    library = package / "Sources" / "CModel" / "libmodel.a"
+    assert library.read_bytes() == (tmp_path / "model" / "libmodel.a").read_bytes()
+    with pytest.raises(OptionError, match="needs a shared library, which ios-arm64 does not take"):
+        bound(tmp_path / "model", "java", tmp_path / "jar")
 
 
 @pytest.mark.full  # its compiler takes ten seconds

@@ -134,7 +134,7 @@ def test_elementwise_results_lie_as_convolutions_read_them() -> None:
     y = make("Mul", make.input(1, 3, 8, 8, name="x"), 2.0)
     for w in (rng.normal(size=(4, 3, 1, 1)), rng.normal(size=(2, 3, 3, 3))):
         make.output(make("Conv", y, w.astype(np.float32)))
-    program, plan = generate(make.graph, Target.resolve("c"))
+    program, _ = generate(make.graph, Target.resolve("c"))
     assert [step.label for step in program.steps].count("reorder") <= 2  # the outputs
     assert program.steps[0].label != "reorder"
     assert program.steps[1].label != "reorder"

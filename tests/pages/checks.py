@@ -161,7 +161,11 @@ def bindings(reader: Reader) -> None:
 
 def c(reader: Reader) -> None:
     """The example's outputs have their sizes, and one program has both models."""
-    example, both = (text for command, text in reader.outputs.items() if command.startswith("cc"))
+    texts = {command: text for command, text in reader.outputs.items() if command.startswith("cc")}
+    both = next(text for command, text in texts.items() if "main.c" in command)
+    example = next(text for command, text in texts.items() if "model.so" in command)
+    assert len(texts) == 4
+    assert all(text == example for text in texts.values() if text != both)
     assert "outputs[0]: 8 4 1 1" in example
     ears, eyes = map(json.loads, both.splitlines())
     assert ears["inputs"][0]["shape"] == ["batch", 3, 224, 224]

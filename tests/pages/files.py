@@ -281,7 +281,7 @@ WRITERS: dict[str, Writer] = {
     "labels.npy": labels,
     "resnet50.onnx": classifier,
     "better.onnx": classifier,
-    "ears.onnx": network,
+    **dict.fromkeys(("ears.onnx", "detector.onnx", "classifier.onnx"), network),
     "eyes.onnx": digits,
     "model.pt": scripted,
     "bert-folder": bert,

@@ -145,7 +145,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "docs/container.md": {"console": CONTAINER},
     "docs/javascript.md": {
         "python -m examples.web pages --classifier mobilenet_v2.onnx --labels labels.txt": (
-            "needs a network of photos; tests/native/test_web_examples.py builds and opens the pages"
+            "needs a network of photos; tests/native/test_web_examples.py opens the pages"
         ),
     },
     "docs/extending.md": {

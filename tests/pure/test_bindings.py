@@ -19,7 +19,7 @@ from infuse.errors import CompiledModelError, OptionError
 from infuse.options import BindOptions
 from infuse.runtime.folder import ABI, METADATA, PROGRAM, STAGES, digest
 
-pytestmark = pytest.mark.row("R6")
+pytestmark = pytest.mark.row("R5")
 TEXTS = [
     "plain",
     "*/ x",

@@ -84,9 +84,9 @@ def _long_literal(text: str) -> str:
 
 def _refusal(metadata: dict[str, Any]) -> str:
     """The text for a code of infuse_create; a library with tile registers knows more."""
-    told = "infuse_status(code)"
+    text = "infuse_status(code)"
     return (
-        f"code == INFUSE_REFUSED ? infuse_error(NULL) : {told}" if metadata.get("tiles") else told
+        f"code == INFUSE_REFUSED ? infuse_error(NULL) : {text}" if metadata.get("tiles") else text
     )
 
 
@@ -116,7 +116,7 @@ class _Sizes:
 
     def __init__(self, interface: Interface) -> None:
         self._prefix, self._symbols = interface.prefix, interface.symbols
-        self._places = {name: f"s[{i}]" for i, name in enumerate(interface.symbols)}
+        self._variables = {name: f"s[{i}]" for i, name in enumerate(interface.symbols)}
         self._numbers: dict[str, int] = {}
         self._formulas: list[str] = []
         self._checks: list[str] = []
@@ -148,18 +148,18 @@ class _Sizes:
         ]
 
     def _symbol(self, tensor: Tensor, axis: int, symbol: str) -> None:
-        place, size = self._places[symbol], f"frame[{tensor.offset + 2 + axis}]"
+        variable, size = self._variables[symbol], f"frame[{tensor.offset + 2 + axis}]"
         if symbol not in self._origins:
             self._origins[symbol] = tensor
-            self._checks.append(f"  {place} = {size};")
+            self._checks.append(f"  {variable} = {size};")
             return
         first = c_literal(self._origins[symbol].name)
         self._refuse(
-            f"{size} != {place}",
+            f"{size} != {variable}",
             tensor,
             axis,
             "which is not %s = %lld of the input %s",
-            f"{c_literal(symbol)}, (long long){place}, {first}",
+            f"{c_literal(symbol)}, (long long){variable}, {first}",
         )
 
     def _refuse(self, test: str, tensor: Tensor, axis: int, why: str, values: str) -> None:
@@ -191,13 +191,13 @@ class _Sizes:
         size, text = f"frame[{tensor.offset + 2 + axis}]", c_literal(str(tensor.shape[axis]))
         if unknown:
             self._origins[unknown[0]] = tensor
-            place = self._symbols.index(unknown[0])
-            test = f"!{self._prefix}_solved({self._prefix}_size_{number}, s, {place}, {size})"
+            variable = self._symbols.index(unknown[0])
+            test = f"!{self._prefix}_solved({self._prefix}_size_{number}, s, {variable}, {size})"
             self._refuse(test, tensor, axis, "which is not %s for any size", text)
             return
         test = f"!{self._prefix}_is({self._prefix}_size_{number}, s, {size})"
         names = sorted(dims.symbols(tensor.sizes[axis]))
-        values = ", ".join(f"{c_literal(n)}, (long long){self._places[n]}" for n in names)
+        values = ", ".join(f"{c_literal(n)}, (long long){self._variables[n]}" for n in names)
         why = f"which is not %s with {', '.join(['%s = %lld'] * len(names))}"
         self._refuse(test, tensor, axis, why, f"{text}, {values}")
 
@@ -212,7 +212,7 @@ class _Sizes:
         number = self._numbers.setdefault(exact, len(self._numbers))
         if number == len(self._numbers) - 1 and f"_size_{number}(" not in "".join(self._formulas):
             p = self._prefix
-            about = self._text(size, "about", ".0", lambda place: f"(double){place}")
+            about = self._text(size, "about", ".0", lambda variable: f"(double){variable}")
             self._formulas.append(
                 ("" if number else _SOLVER.replace("@P@", p))
                 + f"static inline int {p}_size_{number}(const int64_t* s, int64_t* value) {{\n"
@@ -227,29 +227,29 @@ class _Sizes:
         size: dims.Dim,
         kind: str,
         suffix: str,
-        cast: Callable[[str], str] = lambda place: place,
+        cast: Callable[[str], str] = lambda variable: variable,
     ) -> str:
         functions = {name: f"{self._prefix}_{kind}_{name}" for name in _ATOMS}
         return dim_text.c_text(
-            size, lambda name: cast(self._places[name]), suffix, functions=functions
+            size, lambda name: cast(self._variables[name]), suffix, functions=functions
         )
 
     def _shape(self, tensor: Tensor) -> list[str]:
         at = tensor.offset
         lines = [f"  frame[{at + 1}] = {tensor.rank};", f"  frame[{at}] = 1;"]
         for axis, size in enumerate(tensor.sizes):
-            place = f"frame[{at + 2 + axis}]"
+            variable = f"frame[{at + 2 + axis}]"
             if isinstance(size, int):
-                lines.append(f"  {place} = {size};")
+                lines.append(f"  {variable} = {size};")
             elif tensor.shape[axis] in self._symbols:
-                lines.append(f"  {place} = {self._places[str(tensor.shape[axis])]};")
+                lines.append(f"  {variable} = {self._variables[str(tensor.shape[axis])]};")
             else:
                 lines += [
                     f"  if (!{self._prefix}_size_{self._function(size)}(s, &value))",
                     f'    return {self._prefix}_binding_fail(text, "%s", "a size is too large");',
-                    f"  {place} = value;",
+                    f"  {variable} = value;",
                 ]
-            lines.append(f"  frame[{at}] *= {place};")
+            lines.append(f"  frame[{at}] *= {variable};")
         return lines
 
 
@@ -261,15 +261,15 @@ static inline int @P@_is(int (*formula)(const int64_t*, int64_t*), const int64_t
 }
 
 /* Finds the symbol for which a formula that is linear in it has this value. */
-static inline int @P@_solved(int (*formula)(const int64_t*, int64_t*), int64_t* s, int place,
+static inline int @P@_solved(int (*formula)(const int64_t*, int64_t*), int64_t* s, int variable,
                              int64_t size) {
   int64_t zero, one;
-  s[place] = 0;
+  s[variable] = 0;
   if (!formula(s, &zero)) return 0;
-  s[place] = 1;
+  s[variable] = 1;
   if (!formula(s, &one) || one == zero) return 0;
-  s[place] = (size - zero) / (one - zero);
-  return s[place] >= 0 && @P@_is(formula, s, size);
+  s[variable] = (size - zero) / (one - zero);
+  return s[variable] >= 0 && @P@_is(formula, s, size);
 }
 
 """

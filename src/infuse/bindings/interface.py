@@ -30,7 +30,7 @@ from infuse.targets.text.interface import parsed_size
 
 _REBUILD: Final = "compile the model again"
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_SYMBOLS: Final = 512
+_SYMBOLS: Final = 1 << 16
 """Symbols that a model may have: files are strangers'."""
 
 
@@ -127,9 +127,9 @@ class Interface(Immutable):
 
     @property
     def library(self) -> str:
-        """The file of the shared library."""
+        """The file of the library: the static one where the system takes no other."""
         files = self.metadata["files"]
-        return next(name for name in LIBRARIES if name in files)
+        return next(name for name in (*LIBRARIES, STATIC) if name in files)
 
 
 def read_interface(folder: Path) -> Interface:
@@ -173,7 +173,7 @@ def read_interface(folder: Path) -> Interface:
 def _require_library(folder: Path, metadata: Mapping[str, Any]) -> None:
     """OptionError for a folder that is a file of C, and for weights that need a key."""
     files = metadata.get("files")
-    if metadata.get("single") or (isinstance(files, dict) and not {*files} & {*LIBRARIES}):
+    if metadata.get("single") or (isinstance(files, dict) and not {*files} & {*LIBRARIES, STATIC}):
         raise OptionError(
             "it is one file of C, without a library",
             where=str(folder),

@@ -58,16 +58,16 @@ def identifiers(
     """An identifier for each name, all different, none reserved; what has no letter of ASCII is
     called by kind and number.
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     result = []
     for number, name in enumerate(names):
         parts = words(name) or [kind, str(number)]
         if parts[0].isdigit():
             parts = [kind, *parts]
         text = style(parts)
-        while text in reserved or text.lower() in taken:
+        while text in reserved or text.lower() in used:
             text += "_" if text in reserved else f"_{number}"
-        taken.add(text.lower())
+        used.add(text.lower())
         result.append(text)
     return result
 

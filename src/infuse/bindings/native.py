@@ -31,18 +31,21 @@ def link(package: Package, sources: Path, static: Path, output: Path) -> None:
     compiler for the target, CompileError where it fails.
     """
     target = target_of(package)
-    if target.is_foreign and target.system.library_name("x").endswith(".wasm"):
-        raise OptionError("there are no shared libraries for wasm32")
+    if not target.system.library.endswith((".so", ".dll", ".dylib")):
+        raise OptionError(
+            f"the language needs a shared library, which {target.name} does not take",
+            hint="languages that link static ones: cpp, go, rust, swift",
+        )
     toolchain = Toolchain.find(target)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "binding.o"
+        compiled = Path(folder) / "binding.o"
         source = str((sources / SOURCE).absolute())
         language = ("-xc++", "-c") if target.machine.language == "c++" else ("-c",)
         compiling = toolchain.compiling(target, [sources])
-        toolchain.run([(*compiling, *language, source, "-o", str(made))], Path(folder))
+        toolchain.run([(*compiling, *language, source, "-o", str(compiled))], Path(folder))
         before, behind = toolchain.linking(target, output.absolute(), output.name)
         libraries = [f"-l{each}" for each in target.system.libraries]
-        files = (str(made), str(static.absolute()))
+        files = (str(compiled), str(static.absolute()))
         toolchain.run([(*before, *files, *behind, *libraries)], Path(folder))
     toolchain.check_made(output)

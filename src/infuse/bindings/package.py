@@ -24,7 +24,7 @@ from infuse.runtime.folder import HEADER, STATIC, WEIGHTS, publish
 GLUE: Final = "binding.h"
 LICENSE: Final = "LICENSE"
 MARK: Final = "README.md"
-_MADE: Final = "<!-- made by infuse bind -->"
+_FIRST_LINE: Final = "<!-- made by infuse bind -->"
 """The first line of a package's README.md, by which a folder may be replaced."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -36,7 +36,7 @@ class Package(Immutable):
     name: str
 
 
-class Made(Immutable):
+class BoundPackage(Immutable):
     """A package that was written: where, its files, and what else a user has to know."""
 
     folder: Path
@@ -74,7 +74,7 @@ def table() -> dict[str, Language]:
 
 def bind(
     folder: str | os.PathLike[str], output: str | os.PathLike[str], options: BindOptions
-) -> Made:
+) -> BoundPackage:
     """Write a package of another language to the folder `output` that runs the compiled model in
     `folder`. OptionError for what cannot be bound, and an output that holds other things.
     """
@@ -85,7 +85,7 @@ def bind(
     _require_replaceable(target)
     notes: list[str] = []
     path = publish(target, lambda new: notes.extend(_write(package, language, new)))
-    return Made(path, language.name, package.name, tuple(notes))
+    return BoundPackage(path, language.name, package.name, tuple(notes))
 
 
 def _language(name: str, interface: Interface) -> Language:
@@ -100,12 +100,12 @@ def _language(name: str, interface: Interface) -> Language:
         )
     rows = table()
     if not name:
-        known = ", ".join(sorted(rows))
-        raise OptionError("no language is named", hint=f"--language is one of {known}")
+        choices = ", ".join(sorted(rows))
+        raise OptionError("no language is named", hint=f"--language is one of {choices}")
     if name not in rows:
         near = did_you_mean(name, rows)
-        known = f"there are {', '.join(sorted(rows))}"
-        raise OptionError(f"there are no bindings for {name!r}", hint=f"{near} {known}".strip())
+        choices = f"there are {', '.join(sorted(rows))}"
+        raise OptionError(f"there are no bindings for {name!r}", hint=f"{near} {choices}".strip())
     if web:
         raise OptionError(
             f"a model compiled for wasm32 cannot be a package of {name}",
@@ -136,8 +136,8 @@ def _require_replaceable(output: Path) -> None:
         return
     if output.is_dir():
         mark = output / MARK
-        made = mark.is_file() and mark.read_text("utf-8", "replace").startswith(_MADE)
-        if made or not any(output.iterdir()):
+        is_package = mark.is_file() and mark.read_text("utf-8", "replace").startswith(_FIRST_LINE)
+        if is_package or not any(output.iterdir()):
             return
     what = "a folder with other things in it" if output.is_dir() else "a file"
     raise OptionError(
@@ -149,20 +149,20 @@ def _write(package: Package, language: Language, folder: Path) -> tuple[str, ...
     """Write all files of a package, and build what is to be built."""
     source = package.interface.folder
     texts = dict(language.texts(package))
-    texts[MARK] = f"{_MADE}\n{texts[MARK]}"
+    texts[MARK] = f"{_FIRST_LINE}\n{texts[MARK]}"
     texts[f"{language.headers}/{GLUE}"] = glue(package.interface)
     texts[f"{language.headers}/{HEADER}"] = (source / HEADER).read_text("utf-8")
     for path, text in texts.items():
-        _place(folder / path.lstrip("/")).write_text(text, "utf-8", newline="\n")
-    shutil.copyfile(source / STATIC, _place(folder / language.static / STATIC))
+        _with_folder(folder / path.lstrip("/")).write_text(text, "utf-8", newline="\n")
+    shutil.copyfile(source / STATIC, _with_folder(folder / language.static / STATIC))
     if package.interface.weights_bytes:
         weights = folder / language.weights.replace("@NAME@", package.name)
-        shutil.copyfile(source / WEIGHTS, _place(weights / WEIGHTS))
+        shutil.copyfile(source / WEIGHTS, _with_folder(weights / WEIGHTS))
     if (source / LICENSE).is_file():
         shutil.copyfile(source / LICENSE, folder / LICENSE)
     return language.finish(package, folder)
 
 
-def _place(path: Path) -> Path:
+def _with_folder(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path

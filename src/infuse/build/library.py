@@ -61,7 +61,8 @@ def make_library(
 ) -> None:
     """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
     library `output`, which calls itself `soname`, where the target's system has shared ones; with
-    `archive`, also to that static library. What `store` has the object of is not compiled; it is given those that are.
+    `archive`, also to that static library. What `store` has the object of is not compiled; it is
+    given those that are.
 
     `calling`: one of several sources that only calls the others, and has no loops worth the time of
     optimizing them. `together`: sources of one folder that define weak symbols only, and types and

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ _NARROW: Final = ("armv7l", "wasm32")
 
 def require_library(target: Target) -> None:
     """OptionError for a target that has no libraries of prebuilt kernels."""
-    if target.system_name or target.architecture in _NARROW:
+    if target.system_name or target.architecture in _NARROW or target.machine.language == "c":
         raise OptionError(
             f"there are no libraries of prebuilt kernels for the target {target.name!r}",
             hint="they are for Linux where addresses have 64 bits",
@@ -74,12 +75,34 @@ def _make_functions(
     _make(files, target, output, toolchain, progress)
 
 
+@dataclass(frozen=True)
+class ForeignLibrary:
+    """A library of closed functions that this process need not be able to load."""
+
+    path: Path
+    facts: Facts
+    names: frozenset[str]
+
+
+def make_bundle_library(
+    functions: ClosedFunctions, target: Target, output: Path, progress: Progress | None = None
+) -> Facts:
+    """Compile a library of these functions, which programs in C link by its name, to `output`; what
+    it tells of itself.
+    """
+    facts = Facts(target.name, frozenset(target.required), stamp())
+    files = functions.sources(facts.text())
+    _make(files, target, output, Toolchain.find(target), progress, output.name)
+    return facts
+
+
 def _make(
     files: Mapping[str, str],
     target: Target,
     output: Path,
     toolchain: Toolchain,
     progress: Progress | None,
+    soname: str = "",
 ) -> None:
     emitter = emitter_of(target.machine)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +121,7 @@ def _make(
             store=object_store(files, target, toolchain, Cache()),
             together=[folder / name for name in emitter.alone(files)],
             join=emitter.join,
+            soname=soname,
         )
         made.replace(output)
 
@@ -129,7 +153,7 @@ def prebuilt_for(target: str) -> Prebuilt:
 def build_program(
     generated: tuple[Program, Plan],
     metadata: Mapping[str, Any],
-    prebuilt: Prebuilt,
+    prebuilt: Prebuilt | ForeignLibrary,
     target: Target,
     output: str | os.PathLike[str] | None = None,
     *,
@@ -197,7 +221,7 @@ class _All:
         return True
 
 
-def _facts(prebuilt: Prebuilt) -> dict[str, str]:
+def _facts(prebuilt: Prebuilt | ForeignLibrary) -> dict[str, str]:
     return {"target": prebuilt.facts.target, "stamp": prebuilt.facts.stamp}
 
 

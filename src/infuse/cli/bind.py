@@ -33,13 +33,13 @@ def bind(
 
     It has the model's library and weights, typed inputs and outputs, an example and a README.md.
     """
-    made = infuse.bind(folder, output, options)
+    package = infuse.bind(folder, output, options)
     facts = {
         "output": str(output),
-        "language": made.language,
-        "name": made.name,
+        "language": package.language,
+        "name": package.name,
         "files": file_sizes(output),
-        "notes": list(made.notes),
+        "notes": list(package.notes),
     }
     terminal.answer(facts, as_json, lambda: _print(facts))
 

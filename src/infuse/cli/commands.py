@@ -27,6 +27,7 @@ COMMANDS = {
     "bind": "bind",
     "targets": "targets",
     "prebuilt": "prebuilt",
+    "bundle": "bundle",
     "compress": "compress",
     "run": "run",
     "bench": "bench",

@@ -3,6 +3,9 @@
 #pragma once
 #include "bare_math.h"
 
+#if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__ARM_ARCH_ISA_A64) && defined(__GNUC__)
+#define BARE_FLOATS 1  // instructions of ARM's unit for floats, of which compilers make calls
+#endif
 #define SIGN32 0x80000000u
 MATH float infuse_fabsf(float x) { return bits_float(float_bits(x) & ~SIGN32); }
 MATH float infuse_copysignf(float x, float y) {
@@ -20,14 +23,25 @@ MATH float infuse_ceilf(float x) {
   return t < x ? infuse_copysignf(t + 1, x) : t;
 }
 MATH float infuse_rintf(float x) {
+#if defined(BARE_FLOATS) && defined(__ARM_FEATURE_DIRECTED_ROUNDING)
+  float y;
+  __asm__("vrintn.f32 %0, %1" : "=t"(y) : "t"(x));
+  return y;
+#elif defined(BARE_FLOATS)
+  float y;
+  if (!(infuse_fabsf(x) < 0x1p23f)) return x;
+  __asm__("vcvtr.s32.f32 %0, %1\n\tvcvt.f32.s32 %0, %0" : "=&t"(y) : "t"(x));
+  return infuse_copysignf(y, x);
+#else
   if (!(infuse_fabsf(x) < 0x1p23f)) return x;
   const int32_t t = (int32_t)x;
   const float rest = infuse_fabsf(x - (float)t);
   const int32_t up = rest > 0.5f || (rest == 0.5f && (t & 1)) ? (x < 0 ? -1 : 1) : 0;
   return infuse_copysignf((float)(t + up), x);
+#endif
 }
 MATH float infuse_sqrtf(float x) {
-#if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__ARM_ARCH_ISA_A64) && defined(__GNUC__)
+#if defined(BARE_FLOATS)
   float y;
   __asm__("vsqrt.f32 %0, %1" : "=t"(y) : "t"(x));
   return y;

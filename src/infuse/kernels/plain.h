@@ -50,13 +50,21 @@ PLAIN double to_double(double x) { return x; }
 PLAIN double of_double(double x) { return x; }
 
 /** Integers as x86 converts them: truncated where they fit, else the least. */
-PLAIN int64_t whole64(double x) {
+PLAIN int64_t whole64_double(double x) {
   return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
-PLAIN int32_t whole32(double x) { return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN; }
+PLAIN int64_t whole64_float(float x) {
+  return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : INT64_MIN;
+}
+PLAIN int32_t whole32_double(double x) {
+  return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
+}
+PLAIN int32_t whole32_float(float x) {
+  return x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN;
+}
 PLAIN uint64_t whole_unsigned(double x) {
   if (x >= 0x1p63) return x < 0x1p64 ? (uint64_t)x : (uint64_t)1 << 63;
-  return (uint64_t)whole64(x);
+  return (uint64_t)whole64_double(x);
 }
 
 // ---- formulas ----------------------------------------------------------------------------------
@@ -83,18 +91,18 @@ PLAIN double mod_real(double a, double b) {
 /** A divisor other than zero; notes one that is zero. */
 #define NONZERO(b, found) ((b) != 0 ? (b) : (*(found) = true, 1))
 
-/** What numbers of a type are added, multiplied and compared as: floats as double, integers so that
- * they wrap around. */
-#define INFUSE_REAL(T)                                                                         \
+/** What numbers of a type are added and multiplied as: floats as double, integers so that they wrap
+ * around. `S`: as what they are compared. */
+#define INFUSE_REAL(T, S)                                                                      \
   typedef double T##_sum;                                                                      \
   PLAIN double plus_##T(double a, double b) { return a + b; }                                  \
   PLAIN double times_##T(double a, double b) { return a * b; }                                 \
   PLAIN double over_##T(double a, double b) { return a / b; }                                  \
   PLAIN double start_##T(bool most) { return most ? -INFINITY : INFINITY; }                    \
   PLAIN double abs_##T(double a) { return fabs(a); }                                           \
-  PLAIN double max_##T(double a, double b) { return isnan(b) ? b : a > b || isnan(a) ? a : b; } \
-  PLAIN double min_##T(double a, double b) { return isnan(b) ? b : a < b || isnan(a) ? a : b; } \
-  PLAIN double sign_##T(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; }
+  PLAIN S max_##T(S a, S b) { return b != b ? b : a > b || a != a ? a : b; }                   \
+  PLAIN S min_##T(S a, S b) { return b != b ? b : a < b || a != a ? a : b; }                   \
+  PLAIN S sign_##T(S a) { return (S)(a > 0 ? 1 : a < 0 ? -1 : a); }
 
 #define INFUSE_WHOLE(T, W, U, LEAST, MOST)                                                     \
   typedef W T##_sum;                                                                           \
@@ -134,10 +142,10 @@ PLAIN double mod_real(double a, double b) {
                                         : (T)(x < 0 ? -1 : 0);                                 \
   }
 
-INFUSE_REAL(float)
-INFUSE_REAL(double)
-INFUSE_REAL(float16)
-INFUSE_REAL(bfloat16)
+INFUSE_REAL(float, float)
+INFUSE_REAL(double, double)
+INFUSE_REAL(float16, double)
+INFUSE_REAL(bfloat16, double)
 INFUSE_WHOLE(int8_t, int64_t, uint64_t, INT8_MIN, INT8_MAX)
 INFUSE_WHOLE(int16_t, int64_t, uint64_t, INT16_MIN, INT16_MAX)
 INFUSE_WHOLE(int32_t, int64_t, uint64_t, INT32_MIN, INT32_MAX)

@@ -20,6 +20,8 @@
 #define WINDOW_AT(k) (k)
 #endif
 
+#define TAPS_AT_ONCE 32
+
 /** Taps of a window at pixel `row` that lie in the image: their numbers and their pixels, at most
  * `most` from tap `begin` on, behind which *end is. */
 PLAIN int taps_inside(const Window* w, isize row, isize begin, int most, isize* taps, isize* pixels,
@@ -27,6 +29,23 @@ PLAIN int taps_inside(const Window* w, isize row, isize begin, int most, isize* 
   const isize all = volume(w->rank, w->kernel), image = volume(w->rank, w->size);
   isize at[3] = {0}, tap[3] = {0}, rest = begin;
   int count = 0;
+  if (w->rank == 2) {
+    const isize high = w->size[0], wide = w->size[1], line = row / w->out[1];
+    const isize y0 = line % w->out[0] * w->stride[0] - w->before[0];
+    const isize x0 = row % w->out[1] * w->stride[1] - w->before[1];
+    const isize first = line / w->out[0] * image;
+    isize i = begin / w->kernel[1], j = begin % w->kernel[1];
+    for (rest = begin; rest < all && count < most; ++rest) {
+      const isize y = y0 + i * w->dilation[0], x = x0 + j * w->dilation[1];
+      if (y >= 0 && y < high && x >= 0 && x < wide) {
+        taps[count] = rest;
+        pixels[count++] = first + y * wide + x;
+      }
+      if (++j == w->kernel[1]) j = 0, ++i;
+    }
+    *end = rest;
+    return count;
+  }
   for (int a = w->rank - 1; a >= 0; --a) {
     at[a] = row % w->out[a], row /= w->out[a];
     tap[a] = rest % w->kernel[a], rest /= w->kernel[a];
@@ -166,11 +185,12 @@ INFUSE_WIDEN(uint8_t, WIDEN_UNSIGNED)
     const int32_t zero = zeros ? *zeros : 0;                                                    \
     for (isize g = 0; g < groups; ++g) {                                                        \
       for (isize i = 0; i < count; ++i) {                                                       \
-        isize tap, pixel, from = 0;                                                             \
+        isize tap[TAPS_AT_ONCE], pixel[TAPS_AT_ONCE], from = 0;                                 \
         int16_t* const to = window + i * depth;                                                 \
         memset(to, 0, (size_t)depth * sizeof *to);                                              \
-        while (taps_inside(w, first + i, from, 1, &tap, &pixel, &from))                         \
-          widen_##X(x + pixel * channels + g * each, each, zero, tap * each, to);               \
+        for (int n; (n = taps_inside(w, first + i, from, TAPS_AT_ONCE, tap, pixel, &from)) > 0;)\
+          for (int t = 0; t < n; ++t)                                                           \
+            widen_##X(x + pixel[t] * channels + g * each, each, zero, tap[t] * each, to);       \
       }                                                                                         \
       dots_##W(count, made, depth, window, depth, weights + g * made * depth,                   \
                line + g * made, filters);                                                       \
@@ -189,8 +209,6 @@ INFUSE_CONV_ROWS(int8_t, int8_t)
 INFUSE_CONV_ROWS(int8_t, int16_t)
 INFUSE_CONV_ROWS(uint8_t, int8_t)
 INFUSE_CONV_ROWS(uint8_t, int16_t)
-
-#define TAPS_AT_ONCE 32
 
 /** One row of a depthwise convolution, with weights [taps, channels]. */
 #define INFUSE_DEPTHWISE_ROWS(X, W, S, TAKE, STORE)                                              \
@@ -261,11 +279,12 @@ PLAIN void conv_rows_float(const Window* w, isize channels, isize filters, isize
   const isize each = channels / groups, made = filters / groups;
   for (isize g = 0; g < groups; ++g) {
     for (isize i = 0; i < count; ++i) {
-      isize tap, pixel, from = 0;
+      isize tap[TAPS_AT_ONCE], pixel[TAPS_AT_ONCE], from = 0;
       float* const to = window + i * depth;
       memset(to, 0, (size_t)depth * sizeof *to);
-      while (taps_inside(w, first + i, from, 1, &tap, &pixel, &from))
-        memcpy(to + tap * each, x + pixel * channels + g * each, (size_t)each * sizeof *x);
+      for (int n; (n = taps_inside(w, first + i, from, TAPS_AT_ONCE, tap, pixel, &from)) > 0;)
+        for (int t = 0; t < n; ++t)
+          memcpy(to + tap[t] * each, x + pixel[t] * channels + g * each, (size_t)each * sizeof *x);
     }
     dots_float(count, made, depth, window, depth, weights + g * made * depth, line + g * made, filters);
   }

@@ -240,7 +240,9 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
     "android-arm64": _on(_ARM, ANDROID, "aarch64-linux-musl"),
     "ios-arm64": replace(_on(_ARM, IOS, "aarch64-ios.13.0"), cpu="apple_a12"),
     "ios-arm64-simulator": replace(
-        _on(_ARM, IOS, "aarch64-ios.14.0-simulator"), cpu="apple_m1", features=frozenset(("asimddp",))
+        _on(_ARM, IOS, "aarch64-ios.14.0-simulator"),
+        cpu="apple_m1",
+        features=frozenset(("asimddp",)),
     ),
     "wasm32": _WASM,
     "wasm32-threads": replace(

@@ -94,8 +94,8 @@ def _names(tensors: Sequence[Tensor], kind: str) -> list[str]:
 
 
 def _input(tensor: Tensor, name: str) -> str:
-    told = ", optional" if tensor.optional else ""
-    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{told}"
+    suffix = ", optional" if tensor.optional else ""
+    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{suffix}"
     return f"  View<{type_of(tensor.dtype)}> {name}; ///< {about}\n"
 
 

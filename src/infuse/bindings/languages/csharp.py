@@ -112,8 +112,8 @@ def _names(tensors: Sequence[Tensor], kind: str) -> list[str]:
 
 
 def _property(tensor: Tensor, name: str) -> str:
-    told = "; optional" if tensor.optional else ""
-    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{told}"
+    suffix = "; optional" if tensor.optional else ""
+    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{suffix}"
     return (
         f"        /// <summary>{about}.</summary>\n"
         f"        public Tensor<{type_of(tensor.dtype)}> {name} {{ get; set; }}\n"
@@ -132,7 +132,7 @@ def _statements(
         *(f"fixed ({type_of(t.dtype)}* i{t.number} = i{t.number}s)" for t, _ in inputs),
         *(f"fixed ({type_of(t.dtype)}* o{t.number} = o{t.number}s)" for t, _ in early),
     ]
-    places = [
+    assignments = [
         *(f"f[{interface.inputs_at + t.number}] = (long)i{t.number};" for t, _ in inputs),
         *(f"f[{interface.results_at + t.number}] = (long)o{t.number};" for t, _ in early),
     ]
@@ -147,7 +147,7 @@ def _statements(
             for t, n in early
         ),
         "PINNED": "\n".join(f"            {each}" for each in pinned),
-        "PLACES": "\n".join(f"                {each}" for each in places),
+        "ASSIGNMENTS": "\n".join(f"                {each}" for each in assignments),
         "LATE": "\n".join(_late(tensor, name) for tensor, name in late),
     }
 

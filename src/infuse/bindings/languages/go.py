@@ -91,7 +91,7 @@ def _call(interface: Interface) -> dict[str, str]:
         *(f"const void* i{each.number}" for each in interface.inputs),
         *(f"void* o{each.number}" for each in interface.results if not each.late),
     ]
-    places = [
+    assignments = [
         *(f"  inputs[{each.number}] = i{each.number};" for each in interface.inputs),
         *(
             f"  outputs[{each.number}] = {'NULL' if each.late else f'o{each.number}'};"
@@ -100,7 +100,7 @@ def _call(interface: Interface) -> dict[str, str]:
     ]
     return {
         "PARAMETERS": ", ".join(["void* context", "const int64_t* symbols", *arrays]),
-        "PLACES": "\n".join(places),
+        "ASSIGNMENTS": "\n".join(assignments),
         "INPUT_ROOM": str(max(1, len(interface.inputs))),
         "RESULT_ROOM": str(max(1, len(interface.results))),
     }
@@ -113,8 +113,8 @@ def _addresses(interface: Interface, names: Mapping[int, str]) -> str:
 
 
 def _input(tensor: Tensor, name: str) -> str:
-    mark, told = ("*", ", optional") if tensor.optional else ("", "")
-    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{told}"
+    mark, suffix = ("*", ", optional") if tensor.optional else ("", "")
+    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{suffix}"
     return f"\t// {about}\n\t{name} {mark}Tensor[{type_of(tensor.dtype)}]\n"
 
 

@@ -120,10 +120,10 @@ def names_of(tensors: Sequence[Tensor], kind: str) -> list[str]:
 
 def _input(tensor: Tensor, name: str) -> str:
     kind = f"Tensor<{kind_of(tensor.dtype).buffer}>"
-    told = "; optional" if tensor.optional else ""
+    suffix = "; optional" if tensor.optional else ""
     return f"""  {kind} {name};
 
-  /** {shown(tensor.name)}: {shown(tensor.signature)}{told}. */
+  /** {shown(tensor.name)}: {shown(tensor.signature)}{suffix}. */
   public Inputs {name}({kind} tensor) {{
     {name} = tensor;
     return this;

@@ -96,8 +96,8 @@ def _names(tensors: Sequence[Tensor], kind: str) -> list[str]:
 
 
 def _field(tensor: Tensor, name: str) -> str:
-    mark, told = ("?", "; optional") if tensor.optional else ("", "")
-    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{told}"
+    mark, suffix = ("?", "; optional") if tensor.optional else ("", "")
+    about = f"{shown(tensor.name)}: {shown(tensor.signature)}{suffix}"
     return f"  /// {about}\n  public var {name}: Tensor<{type_of(tensor.dtype)}>{mark}\n"
 
 

@@ -179,6 +179,27 @@ INFUSE_BINDING void* @P@_binding_copied(const void* data, int64_t bytes, char* t
   return @P@_binding_whole(weights, bytes, text);
 }
 
+#if defined(_WIN32)
+/* A file by its path in UTF-8. */
+static inline FILE* @P@_binding_file(const char* path) {
+  wchar_t wide[4096];
+  size_t used = 0;
+  for (const unsigned char* at = (const unsigned char*)path; *at && used < 4093;) {
+    uint32_t letter = *at++;
+    int more = letter >= 0xf0 ? 3 : letter >= 0xe0 ? 2 : letter >= 0xc0 ? 1 : 0;
+    letter &= more ? 0x3fu >> more : 0x7fu;
+    for (; more && (*at & 0xc0) == 0x80; more--) letter = letter << 6 | (*at++ & 0x3fu);
+    if (letter >= 0x10000) {
+      wide[used++] = (wchar_t)(0xd800 + ((letter - 0x10000) >> 10));
+      letter = 0xdc00 + (letter & 0x3ff);
+    }
+    wide[used++] = (wchar_t)letter;
+  }
+  wide[used] = 0;
+  return _wfopen(wide, L"rb");
+}
+#endif
+
 /* The weights of a file; any path for a model that has none. NULL with a text. */
 INFUSE_BINDING void* @P@_binding_load(const char* path, char* text) {
   const int64_t expected = @WEIGHTS_BYTES@;
@@ -190,7 +211,7 @@ INFUSE_BINDING void* @P@_binding_load(const char* path, char* text) {
   }
   if (!expected) return weights;
 #if defined(_WIN32)
-  FILE* const file = fopen(path, "rb");
+  FILE* const file = @P@_binding_file(path);
   if (file && _fseeki64(file, 0, SEEK_END) == 0) bytes = _ftelli64(file);
   if (bytes == expected && _fseeki64(file, 0, SEEK_SET) == 0 && (weights->memory = malloc((size_t)bytes + 64))) {
     weights->data = (char*)weights->memory + (64 - (uintptr_t)weights->memory % 64);

@@ -133,4 +133,5 @@ def _cast(source: DType, target: DType, text: str) -> str:
         return f"({name}){text}"
     if target == dtypes.uint64:
         return f"whole_unsigned({text})"
-    return f"({name})whole{64 if target.bits == 64 or target == dtypes.uint32 else 32}({text})"
+    bits = 64 if target.bits == 64 or target == dtypes.uint32 else 32
+    return f"({name})whole{bits}_{scalar_type(source)}({text})"

@@ -7,12 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
-from infuse.runtime.folder import DECRYPT, HEADER, LIBRARY, WEIGHTS
+from infuse.runtime.folder import (
+    BUNDLED,
+    DECRYPT,
+    HEADER,
+    LIBRARY,
+    PROGRAM,
+    WEIGHTS,
+)
 from infuse.targets import KERNELS
 from infuse.targets.text.embedded import embedded_files
 
@@ -60,12 +67,21 @@ def prefixed(text: str, prefix: str) -> str:
 
 def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     """`model.h`, a program in C that runs the model, its weights as a source where they are a part
-    of the library, and what decrypts them where they are encrypted.
+    of the library, and what decrypts them where they are encrypted; for a program of a bundle, the
+    header of its library.
     """
+    if metadata.get("bundled"):
+        return {BUNDLED: bundled_header(), EXAMPLE: example(metadata)}
     files = {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
     if metadata.get("encrypted"):
         files[DECRYPT] = Path(__file__).with_name(DECRYPT).read_text("utf-8")
     return files
+
+
+def bundled_header() -> str:
+    """The header of a library that runs programs."""
+    text = Path(__file__).with_name(BUNDLED).read_text("utf-8")
+    return text.replace("@TYPES@", _types())
 
 
 def header(metadata: Mapping[str, Any]) -> str:
@@ -144,6 +160,8 @@ def _command(metadata: Mapping[str, Any]) -> str:
     if metadata.get("single"):
         math = "" if metadata.get("bare") else " -lm"
         return f"cc -O2 example.c model.c -o example{math} && ./example"
+    if metadata.get("bundled"):
+        return "cc example.c -I.. -L.. -linfuse -Wl,-rpath,.. -o example && ./example"
     linked = library if prefix == PREFIX else f"-L. -l{prefix}"
     linked += " -lcrypto" if metadata.get("encrypted") else ""
     if library.endswith((".so", ".dylib")):
@@ -175,8 +193,7 @@ _HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; value
 #include <stdio.h>
 #include <stdlib.h>
 
-@INCLUDED@#include "model.h"
-@FORMULAS@"""
+@INCLUDED@@FORMULAS@"""
 _READING: Final = """
 /* The content of a file at an address that is a multiple of 64, in memory to be freed. */
 static void* read_file(const char* path, void** memory, int64_t* bytes) {
@@ -222,6 +239,7 @@ def example(metadata: Mapping[str, Any]) -> str:
     inputs, outputs, symbols = (metadata.get(key, ()) for key in ("inputs", "outputs", "symbols"))
     total = sum(len(entry["shape"]) for entry in outputs)
     formulas = [_bytes(entry, symbols) for entry in inputs]
+    opening = _opening(metadata)
     lines = [
         "int main(int argc, char** argv) {",
         (
@@ -235,20 +253,12 @@ def example(metadata: Mapping[str, Any]) -> str:
         f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++)",
         "    symbols[i] = atoll(argv[i + 1]);",
         "",
-        *(
-            ("  void *memory = NULL, *context = infuse_open(NULL, 2);",)
-            if metadata.get("embedded")
-            else (
-                "  void* memory = NULL;",
-                *_weights_read(metadata),
-                "  void* context = weights ? infuse_open(weights, 2) : NULL;",
-            )
-        ),
+        *opening.lines,
         "  if (!context) {",
-        '    fprintf(stderr, "the weights cannot be read, or there is no memory\\n");',
+        f'    fprintf(stderr, "%s\\n", {opening.complaint});',
         "    return 1;",
         "  }",
-        "  if (infuse_shapes(symbols, sizes) != INFUSE_OK) {",
+        f"  if ({opening.shapes}symbols, sizes) != INFUSE_OK) {{",
         '    fprintf(stderr, "the sizes are invalid\\n");',
         "    return 1;",
         "  }",
@@ -270,6 +280,7 @@ def example(metadata: Mapping[str, Any]) -> str:
         "  infuse_close(context);",
         f"  for (int i = 0; i < {len(inputs)}; i++) free((void*)inputs[i]);",
         f"  for (int i = 0; i < {len(outputs)}; i++) free(outputs[i]);",
+        *opening.closing,
         "  free(memory);",
         "  return 0;",
         "}",
@@ -282,19 +293,56 @@ def example(metadata: Mapping[str, Any]) -> str:
         (_HEAD + reading)
         .replace("@FORMULAS@", _functions(" ".join(formulas)))
         .replace("@COMMAND@", _command(metadata))
-        .replace("@INCLUDED@", f'#include "{DECRYPT}"\n' if metadata.get("encrypted") else "")
+        .replace("@INCLUDED@", opening.included)
     )
     return prefixed(head + "\n" + "\n".join(lines), prefix)
 
 
-def _weights_read(metadata: Mapping[str, Any]) -> Sequence[str]:
-    """What reads the weights in an example."""
+class _Opening(NamedTuple):
+    """How an example opens a model, what it says where that fails, what tells it sizes, what it
+    closes besides, and which headers it needs.
+    """
+
+    lines: Sequence[str]
+    complaint: str = '"the weights cannot be read, or there is no memory"'
+    shapes: str = "infuse_shapes("
+    closing: Sequence[str] = ()
+    included: str = '#include "model.h"\n'
+
+
+_OF_PROGRAMS: Final = _Opening(
+    (
+        "  void *memory = NULL, *program_memory = NULL, *program = NULL, *context = NULL;",
+        "  int64_t bytes = 0, program_bytes = 0;",
+        '  char why[256] = "the files cannot be read, or there is no memory";',
+        f'  const void* weights = read_file("{WEIGHTS}", &memory, &bytes);',
+        f'  const void* content = read_file("{PROGRAM}", &program_memory, &program_bytes);',
+        "  if (weights && content)",
+        "    program = infuse_program_load(content, program_bytes, weights, bytes, NULL, why,",
+        "                                  sizeof why);",
+        "  free(program_memory);",
+        "  if (program) context = infuse_program_open(program, 2);",
+    ),
+    "why",
+    "infuse_program_shapes(program, ",
+    ("  infuse_program_close(program);",),
+    '#include "infuse.h"\n',
+)
+
+
+def _opening(metadata: Mapping[str, Any]) -> _Opening:
+    """How an example of this model opens it."""
+    if metadata.get("bundled"):
+        return _OF_PROGRAMS
+    if metadata.get("embedded"):
+        return _Opening(("  void *memory = NULL, *context = infuse_open(NULL, 2);",))
+    first, included = "  void* memory = NULL;", '#include "model.h"\n'
+    last = "  void* context = weights ? infuse_open(weights, 2) : NULL;"
     if metadata.get("encrypted"):
-        return ("  void* weights = read_weights(&memory);",)
-    return (
-        "  int64_t bytes = 0;",
-        f'  void* weights = read_file("{WEIGHTS}", &memory, &bytes);',
-    )
+        read = "  void* weights = read_weights(&memory);"
+        return _Opening((first, read, last), included=f'#include "{DECRYPT}"\n{included}')
+    read = f'  void* weights = read_file("{WEIGHTS}", &memory, &bytes);'
+    return _Opening((first, "  int64_t bytes = 0;", read, last))
 
 
 def _functions(text: str) -> str:

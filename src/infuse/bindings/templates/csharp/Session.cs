@@ -101,7 +101,7 @@ namespace @SPACE@
             fixed (long* f = frame)
 @PINNED@
             {
-@PLACES@
+@ASSIGNMENTS@
                 code = Native.Run(context, f);
             }
             if (code != 0)

@@ -9,7 +9,7 @@ package @NAME@
 static inline int @P@_go_call(@PARAMETERS@) {
   const void* inputs[@INPUT_ROOM@] = {0};
   void* outputs[@RESULT_ROOM@] = {0};
-@PLACES@
+@ASSIGNMENTS@
   return @P@_run(context, symbols, inputs, outputs);
 }
 */

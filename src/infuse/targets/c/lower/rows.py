@@ -142,13 +142,16 @@ def float_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
         return
     weights = f.read(low.storage.dense(w, (0, *taps, 1)))
     depth = dims.product(w.shape[1:])
+    if _is_point(node):
+        arguments = [f.numbers(depth, w.shape[0]), source, weights]
+        rows_of(low, f, group, order, ("matmul_rows", ("float",), arguments), bias=addend)
+        trail(low, f, group, image, order)
+        return
     window = low.storage.scratch_tensor(dtypes.float32, (TOGETHER, depth), natural(2))
     sizes = f.numbers(x.shape[1], w.shape[0], node.op.attributes()["group"], depth)
     arguments = ["&window", sizes, source, weights, f.write(window)]
     kernel = "conv_rows", ("float",), arguments
     rows_of(low, f, group, order, kernel, bias=addend)
-    if _is_point(node):
-        trail(low, f, group, image, order)
 
 
 def _none(dtype: str) -> str:
@@ -178,11 +181,15 @@ def integer_conv(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> 
     matrix = _in_fours(known.transpose((0, *taps, 1)).reshape(known.shape[0], -1))
     weights, depth = f.read(low.program.weight(matrix)), matrix.shape[1]
     window = low.storage.scratch_tensor(dtypes.int16, (TOGETHER, depth), natural(2))
+    if _is_point(node):
+        sizes = f.numbers(x.shape[1], w.shape[0], depth)
+        arguments = [sizes, source, zero, weights, f.write(window)]
+        rows_of(low, f, group, order, ("matmul_rows", template, arguments))
+        trail(low, f, group, image, order)
+        return True
     sizes = f.numbers(w.shape[0], node.op.attributes()["group"], depth)
     arguments = ["&window", channels, sizes, source, zero, weights, f.write(window)]
     rows_of(low, f, group, order, ("conv_rows", template, arguments))
-    if _is_point(node):
-        trail(low, f, group, image, order)
     return True
 
 
