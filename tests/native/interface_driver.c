@@ -83,8 +83,16 @@ typedef struct {
   int index;
 } Task;
 
-static int parallel_calls, most, cancel_at = -1;
+static int parallel_calls, most, busy = INFUSE_BUSY, cancel_at = -1;
 static void* cancelled_context;
+
+/* A call of a context that is in another one. */
+static int run_again(void* context) {
+  const void* inputs[] = {input};
+  static float other[ROWS * WIDTH];
+  void* outputs[] = {other};
+  return infuse_run(context, &rows, inputs, outputs);
+}
 
 static void* task_main(void* argument) {
   Task* t = argument;
@@ -96,7 +104,10 @@ static void parallel(void* pool, int count, void (*task)(void*, int), void* work
   pthread_t threads[8];
   Task tasks[8];
   if (pool != &most || count > 3) abort();
-  if (++parallel_calls == cancel_at) infuse_cancel(cancelled_context, 1);
+  if (++parallel_calls == cancel_at) {
+    busy = run_again(cancelled_context);
+    infuse_cancel(cancelled_context, 1);
+  }
   if (count > most) most = count;
   for (int i = 0; i < count; i++) {
     tasks[i] = (Task){task, work, count - 1 - i};
@@ -118,6 +129,7 @@ static void threads_of_the_host(void) {
   if (SINGLE) infuse_cancel(context, 1);
   status = run(context);
   printf("cancelled: %d %d %s\n", status, SINGLE || parallel_calls == cancel_at, infuse_error(context));
+  printf("busy: %d %s\n", busy, infuse_status(busy));
   status = run(context); /* until the host takes it back */
   printf("again: %d", status);
   infuse_cancel(context, 0);

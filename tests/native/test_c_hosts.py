@@ -29,6 +29,7 @@ EXPECTED = """heap: 1 0
 refused: 1 0 1
 threads: 1 1
 cancelled: 3 1 the run was cancelled
+busy: 6 the context runs another call
 again: 3 0 1
 arena: 0 1 1 -1
 small: 1 the arena has {less} bytes, and these sizes need {needed}

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import infuse
 from infuse import onnxruntime as ours
-from infuse.errors import CancelledError
+from infuse.errors import CancelledError, RuntimeFailure
 from infuse.options import CompileOptions
 
 LONG, SHORT, SIZE = 1 << 40, 3, 1 << 16
@@ -128,3 +128,27 @@ def test_options_of_a_run_end_it_as_in_onnxruntime() -> None:
     assert "terminate" in ended(cancel, run, ours.capi.onnxruntime_pybind11_state.Fail)
     options.terminate = False
     assert set(session.run(None, feed(SHORT), options)[0]) == {4}
+
+
+@pytest.mark.parametrize("target", ["native", "c"])
+def test_a_session_that_two_threads_call_says_so(target: str) -> None:
+    options = CompileOptions(target=target, threads=2)
+    with infuse.compile(counting(), options) as model, model.session() as session:
+        cancellation, outcomes = infuse.Cancellation(), []
+
+        def work() -> None:
+            with cancellation:
+                try:
+                    session.run(feed(LONG))
+                except CancelledError:
+                    outcomes.append("ended")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.1)
+        with pytest.raises(RuntimeFailure, match=r"runs another call.*a session of its own"):
+            session.run(feed(SHORT))
+        cancellation.cancel()
+        thread.join(30)
+        assert outcomes == ["ended"]
+        assert set(session.run(feed(SHORT))["y"]) == {4}

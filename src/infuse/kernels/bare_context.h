@@ -16,8 +16,17 @@ void* memset(void* to, int value, size_t bytes);
 #endif
 
 typedef struct Context {
-  volatile int cancelled;
+  volatile int cancelled, running;
   isize bad_index, index_limit;  // the last index outside, and of how many; -1: none
 } Context;
+
+/** Begins a call; false while it is in one. Two threads that begin at once are not seen. */
+static inline bool context_begin(Context* c) {
+  if (c->running) return false;
+  c->running = 1;
+  return true;
+}
+
+static inline void context_end(Context* c) { c->running = 0; }
 
 static inline bool cancelled(const Context* c) { return c->cancelled != 0; }

@@ -342,6 +342,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   const FlushSubnormals flush;
   Run* m = (Run*)context;
   const ProgramPart* q = m->p->part;
+  if (!context_begin(m->pool)) return INFUSE_BUSY;
   m->error = nullptr;
   m->pool->index_limit = -1;
   for (int i = 0; i < m->p->input_symbols; ++i) m->d[i] = isize(symbols[i]);
@@ -351,7 +352,9 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
           inputs[i] || q->defaults[i] < 0 ? inputs[i] : m->p->weights + q->defaults[i];
     inputs = m->all_inputs;
   }
-  return failure_status(run_part(m, 0, inputs, outputs));
+  const int failed = run_part(m, 0, inputs, outputs);
+  context_end(m->pool);
+  return failure_status(failed);
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {

@@ -13,7 +13,8 @@ enum {
   INFUSE_BAD_DATA = 2,
   INFUSE_CANCELLED = 3,
   INFUSE_BAD_OPTIONS = 4,
-  INFUSE_REFUSED = 5
+  INFUSE_REFUSED = 5,
+  INFUSE_BUSY = 6
 };
 
 /** How a context is opened. Set all to zero and `abi` to INFUSE_ABI, then what differs. */

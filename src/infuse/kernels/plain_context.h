@@ -11,7 +11,7 @@
 
 typedef struct Context {
   Heap heap;
-  volatile int cancelled;
+  volatile int cancelled, running;
   char* scratch;
   isize reserved, bad_index, index_limit;  // the last index outside, and of how many; -1: none
 } Context;
@@ -31,6 +31,15 @@ static inline void context_close(Context* c) {
 }
 
 static inline bool cancelled(const Context* c) { return c->cancelled != 0; }
+
+/** Begins a call; false while it is in one. Two threads that begin at once are not seen. */
+static inline bool context_begin(Context* c) {
+  if (c->running) return false;
+  c->running = 1;
+  return true;
+}
+
+static inline void context_end(Context* c) { c->running = 0; }
 
 static inline void context_cancel(Context* c, int cancel) { c->cancelled = cancel; }
 

@@ -83,7 +83,7 @@ struct Context {
   /** The host's threads; null where the context has its own. */
   void (*host)(void* pool, int count, void (*task)(void* work, int index), void* work);
   void* host_pool;
-  int cancelled;
+  int cancelled, running;
   char* scratch_memory;
   isize scratch_stride;
   Worker* workers;
@@ -125,6 +125,15 @@ inline bool cancelled(const Context* context) {
 /** Lets runs end before their next step, or go on; any thread may. */
 inline void context_cancel(Context* context, int cancel) {
   __atomic_store_n(&context->cancelled, cancel, __ATOMIC_RELAXED);
+}
+
+/** Begins a call; false while another thread, or a call further out, is in one. */
+inline bool context_begin(Context* context) {
+  return __atomic_exchange_n(&context->running, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+inline void context_end(Context* context) {
+  __atomic_store_n(&context->running, 0, __ATOMIC_RELEASE);
 }
 
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */

@@ -34,6 +34,7 @@ _ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs 
 _MOST_PLANS: Final = 1024
 _NO_MEMORY: Final = 1
 _CANCELLED: Final = 3
+_BUSY: Final = 6
 _BAD_DATA: Final = 2
 # As kernels/interface.h numbers them.
 _FAILURES: Final = {
@@ -357,6 +358,10 @@ class Session:
     def _failure(self, status: int) -> RuntimeFailure:
         if status == _CANCELLED:
             return CancelledError("the run was cancelled")
+        if status == _BUSY:
+            return RuntimeFailure(
+                "the session runs another call", hint="give each thread a session of its own"
+            )
         text = self._signature.library.error(self._handle)
         what = _FAILURES.get(status, f"it ended with status {status}")
         kind = DataError if status == _BAD_DATA else RuntimeFailure

@@ -267,18 +267,20 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
                           void* const* outputs) {
   const FlushSubnormals flush;
   Model* m = (Model*)context;
+  if (!context_begin(m->pool)) return INFUSE_BUSY;
   m->error = NULL;
   m->pool->index_limit = -1;
   read_sizes(&m->d, symbols);
   const int failed = run_0(m, inputs, outputs);
   if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
+  context_end(m->pool);
   return failure_status(failed);
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
   Model* m = (Model*)context;
   const Sizes* d = &m->d;
-  (void)m, (void)d, (void)dims;
+  (void)m, (void)d, (void)number, (void)dims;
 
   return NULL;
 }

@@ -87,11 +87,13 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   Model* m = (Model*)context;
   const void* in[@INPUTS@];
   (void)symbols, (void)in;
+  if (!context_begin(&m->context)) return INFUSE_BUSY;
   m->error = "";
   m->context.index_limit = -1;
 @DEFAULTS@
   const int failed = run_0(m, in, outputs);
   if (failed == CANCELLED) m->error = failure_text(failed);
+  context_end(&m->context);
   return failure_status(failed);
 }
 

@@ -131,11 +131,13 @@ INFUSE_API int64_t infuse_needed_bytes(const int64_t* symbols) {{
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
                           void* const* outputs) {{
 {language.begin}  Model* m = (Model*)context;
+  if (!context_begin(m->pool)) return INFUSE_BUSY;
   m->error = NULL;
   m->pool->index_limit = -1;
 {added.begin}  read_sizes(&m->d, symbols);
 {_defaults(program)}  const int failed = run_0(m, inputs, outputs);
   if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
+  context_end(m->pool);
   return failure_status(failed);
 }}
 
