@@ -27,7 +27,8 @@ from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner
-from infuse.targets.text.interface import example, header
+from infuse.targets.text.example import example
+from infuse.targets.text.interface import header
 from tests.cli_tools import Cli
 from tests.models.onnx_tools import assert_close, model, run, session
 

@@ -18,7 +18,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.options import CompileOptions
 from infuse.runtime.model import CompiledModel
-from infuse.targets.text.interface import prefixed
+from infuse.targets.text.names import prefixed
 from tests.branch_models import RETURNED
 from tests.native.builder import Builder
 

@@ -20,7 +20,7 @@ from infuse.build import bounded
 from infuse.build.cache import Cache
 from infuse.errors import CacheError, OptionError
 from infuse.runtime import CompiledModel
-from infuse.runtime.folder import describe_files, digest
+from infuse.runtime.folder import ABI, describe_files, digest
 from tests.native.adder import WEIGHTS, build_adder
 from tests.native.cache_fixtures import ONES, SUM, left_over, root
 
@@ -54,7 +54,7 @@ class Maker:
         (folder / "model.so").write_bytes(b"library")
         (folder / "weights.bin").write_bytes(bytes(self.size))
         files = str(describe_files(folder, digest(folder / "weights.bin"))).replace("'", '"')
-        (folder / "metadata.json").write_text(f'{{"abi": 2, "files": {files}}}')
+        (folder / "metadata.json").write_text(f'{{"abi": {ABI}, "files": {files}}}')
 
 
 def test_what_was_made_is_found_again() -> None:

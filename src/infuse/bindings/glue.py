@@ -13,7 +13,7 @@ from infuse.bindings.names import c_literal, shown
 from infuse.bindings.templates import filled
 from infuse.ir import dim_text, dims
 from infuse.runtime.folder import WEIGHTS
-from infuse.targets.text.interface import prefixed
+from infuse.targets.text.names import prefixed
 
 _PART: Final = 1 << 20
 """Words of weights that are summed at once."""

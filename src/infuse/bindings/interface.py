@@ -26,7 +26,7 @@ from infuse.runtime.folder import (
     verify,
 )
 from infuse.runtime.shapes import ShapeBinder, TensorSpec
-from infuse.targets.text.interface import parsed_size
+from infuse.targets.text.example import parsed_size
 
 _REBUILD: Final = "compile the model again"
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import Event
@@ -68,64 +68,19 @@ def build(
     if output is not None:
         check_replaceable(Path(output))
     target = Target.resolve(target) if isinstance(target, str) else target
-    toolchain = toolchain or Toolchain.find(target)
-
-    cache = cache or Cache()
-    emitter = emitter_of(target.machine)
-    assert emitter.main in sources, f"one of the sources must be {emitter.main}"
-    library = target.system.library
-    soname = target.system.library_name(metadata.get("prefix", PREFIX))
-    texts = emitter.interface_files({**metadata, "library": soname, "target": target.name})
-    facts = _facts(target, toolchain)
-    units = {name: text for name, text in sources.items() if name != emitter.main}
-    store = object_store(units, target, toolchain, cache)
-
-    written: list[str] = []
-
-    def make(folder: Path) -> None:
-        for name, text in {**sources, **texts}.items():
-            (folder / name).write_text(text, "utf-8")
-        if soname != library:
-            (folder / soname).symlink_to(library)
-        stop = Event()
-        with ThreadPoolExecutor(1) as writer:
-            writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
-            compiled = [folder / name for name in sources if name.endswith((".cpp", ".c"))]
-            try:
-                if metadata.get("embedded"):
-                    writing.result()
-                    compiled.append(folder / EMBEDDED)
-                make_library(
-                    toolchain,
-                    compiled,
-                    folder / library,
-                    target=target,
-                    include=[KERNELS, folder],
-                    soname=soname,
-                    jobs=jobs,
-                    progress=progress,
-                    store=store,
-                    calling=folder / emitter.main,
-                    together=[folder / name for name in emitter.alone(sources)],
-                    join=emitter.join if target.system.drops_first else None,
-                    archive=folder / STATIC if output is not None else None,
-                )
-            except BaseException:
-                stop.set()
-                raise
-            written.append(writing.result())
-        write_metadata(folder, metadata, written[-1], target, toolchain.version)
-
-    full_key = digest_of(
-        key,
-        *_flat({**sources, **texts}),
-        json.dumps(metadata),
-        *facts,
-        *([] if output is None else [STATIC]),
+    toolchain, cache = toolchain or Toolchain.find(target), cache or Cache()
+    library = target.system.library_name(metadata.get("prefix", PREFIX))
+    texts = emitter_of(target.machine).interface_files(
+        {**metadata, "library": library, "target": target.name}
     )
-    made = cache.obtain(full_key, make)
-    if written:
-        note_written(made / WEIGHTS, written[-1])
+    making = _Making(
+        sources, texts, weights, weights_bytes, metadata, target, toolchain, output is not None
+    )
+    parts = (*_flat({**sources, **texts}), json.dumps(metadata), *_facts(target, toolchain))
+    full_key = digest_of(key, *parts, *([] if output is None else [STATIC]))
+    made = cache.obtain(full_key, lambda folder: making.fill(folder, cache, jobs, progress))
+    if making.hashes:
+        note_written(made / WEIGHTS, making.hashes[-1])
     if output is None:
         return made
 
@@ -134,6 +89,70 @@ def build(
         pack(folder, metadata, target)
 
     return publish(Path(output), write)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """A folder that is filled with a model: `texts` are of its interface; `archived`: it has a
+    static library, too. `hashes`: those of the weights that were written.
+    """
+
+    sources: Mapping[str, str]
+    texts: Mapping[str, str]
+    weights: Entries
+    weights_bytes: int
+    metadata: Mapping[str, Any]
+    target: Target
+    toolchain: Toolchain
+    archived: bool
+    hashes: list[str] = field(default_factory=list)
+
+    def fill(self, folder: Path, cache: Cache, jobs: int | None, progress: Progress | None) -> None:
+        """Write and compile the sources, while the weights are written."""
+        for name, text in {**self.sources, **self.texts}.items():
+            (folder / name).write_text(text, "utf-8")
+        stop = Event()
+        with ThreadPoolExecutor(1) as writer:
+            writing = writer.submit(
+                write_weights, folder / WEIGHTS, self.weights, self.weights_bytes, stop
+            )
+            try:
+                if self.metadata.get("embedded"):
+                    writing.result()
+                self._compile(folder, cache, jobs, progress)
+            except BaseException:
+                stop.set()
+                raise
+            self.hashes.append(writing.result())
+        compiler = self.toolchain.version
+        write_metadata(folder, self.metadata, self.hashes[-1], self.target, compiler)
+
+    def _compile(
+        self, folder: Path, cache: Cache, jobs: int | None, progress: Progress | None
+    ) -> None:
+        """Make the library of the sources in the folder."""
+        emitter, system = emitter_of(self.target.machine), self.target.system
+        assert emitter.main in self.sources, f"one of the sources must be {emitter.main}"
+        soname = system.library_name(self.metadata.get("prefix", PREFIX))
+        if soname != system.library:
+            (folder / soname).symlink_to(system.library)
+        compiled = [folder / name for name in self.sources if name.endswith((".cpp", ".c"))]
+        units = {name: text for name, text in self.sources.items() if name != emitter.main}
+        make_library(
+            self.toolchain,
+            [*compiled, *([folder / EMBEDDED] if self.metadata.get("embedded") else [])],
+            folder / system.library,
+            target=self.target,
+            include=[KERNELS, folder],
+            soname=soname,
+            jobs=jobs,
+            progress=progress,
+            store=object_store(units, self.target, self.toolchain, cache),
+            calling=folder / emitter.main,
+            together=[folder / name for name in emitter.alone(self.sources)],
+            join=emitter.join if system.drops_first else None,
+            archive=folder / STATIC if self.archived else None,
+        )
 
 
 @contextmanager

@@ -21,11 +21,12 @@ from infuse.targets.c.bare import CONTEXT_BYTES, bare_text, require_static
 from infuse.targets.c.example import bare_example
 from infuse.targets.c.language import PLAIN
 from infuse.targets.text.entry import interface_text, read_text
+from infuse.targets.text.example import EXAMPLE
 from infuse.targets.text.frames import ProgramText, model_text
-from infuse.targets.text.interface import EXAMPLE, interface_files, prefixed
+from infuse.targets.text.interface import interface_files
 from infuse.targets.text.language import clean_name
 from infuse.targets.text.listing import listing
-from infuse.targets.text.names import comment
+from infuse.targets.text.names import comment, prefixed
 from infuse.targets.text.plan import plan_text
 from infuse.targets.text.sizes import size_fields, sizes_struct
 

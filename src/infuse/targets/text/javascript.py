@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from infuse.ir import dim_text
 from infuse.options import PREFIX
-from infuse.targets.text.interface import parsed_size, plain
+from infuse.targets.text.example import parsed_size
+from infuse.targets.text.names import plain
 
 _HERE: Final = Path(__file__).parent
 ARRAYS: Final = {

@@ -1,10 +1,30 @@
-"""Text of a model inside of C++: it means nothing there."""
+"""Names of functions of the interface, and text of a model inside of C and C++, where it means
+nothing.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_FUNCTIONS: Final = (
+    "metadata|status|open|create|shapes|needed_bytes|run|cancel|output|error|arena_bytes|live_bytes"
+    "|close|profile|embedded_weights"
+)
+_NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")
 LONGEST = 160
 """Letters of a text that are written."""
 _UNSAFE = frozenset("\\\"'?#{};%")
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """C text in which the functions of the interface have this prefix in place of infuse_."""
+    return _NAMES.sub(f"{prefix}_", text)
+
+
+def plain(text: object) -> str:
+    """Text of a model, made harmless in a C comment."""
+    return re.sub(r"[^\w.:+%() -]", "_", str(text), flags=re.ASCII)
 
 
 def comment(text: str) -> str:

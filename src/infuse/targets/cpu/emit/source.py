@@ -15,7 +15,7 @@ from infuse.targets.cpu.emit.recording import recorded, recording
 from infuse.targets.cpu.emit.units import distinct, end, preamble
 from infuse.targets.text.entry import Additions, interface_text, read_text
 from infuse.targets.text.frames import ProgramText, model_text
-from infuse.targets.text.interface import prefixed
+from infuse.targets.text.names import prefixed
 from infuse.targets.text.plan import plan_text
 
 
