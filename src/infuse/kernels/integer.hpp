@@ -42,9 +42,9 @@ INFUSE_INLINE void multiply_in_order(isize count, LaneRows a, const int32_t* b, 
         for (int r = 0; r < R; ++r) {
           int32_t lane;
           memcpy(&lane, row[r] + 4 * u, sizeof lane);
-          const vi wide = splat(lane);
+          const auto one = Layout::one(lane);
 #pragma GCC unroll 2
-          for (int v = 0; v < V; ++v) sum[r][v] = Layout::add(sum[r][v], wide, columns[v]);
+          for (int v = 0; v < V; ++v) sum[r][v] = Layout::add_one(sum[r][v], one, columns[v]);
         }
       },
       [&](int steps) __attribute__((always_inline)) {
@@ -79,9 +79,9 @@ INFUSE_INLINE void multiply(isize count, LaneRows a, const int32_t* b, vi (&sum)
     for (int r = 0; r < R; ++r) {
       int32_t lane;
       memcpy(&lane, row[r / G] + r % G * stride + 4 * k, sizeof lane);
-      const vi wide = splat(lane);
+      const auto one = Layout::one(lane);
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) sum[r][v] = Layout::add(sum[r][v], wide, columns[v]);
+      for (int v = 0; v < V; ++v) sum[r][v] = Layout::add_one(sum[r][v], one, columns[v]);
     }
   }
 }

@@ -71,6 +71,33 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 #endif
 }
 
+// Four bytes that are multiplied with all lanes of weights: in each lane, or, where an instruction
+// multiplies the first lane of a register with all, in a register of floats, which holds the bits.
+#if defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD)
+typedef float Quad;
+INFUSE_INLINE Quad quad(int32_t x) {
+  Quad result;
+  memcpy(&result, &x, sizeof result);
+  return result;
+}
+#else
+typedef vi Quad;
+INFUSE_INLINE Quad quad(int32_t x) { return splat(x); }
+#endif
+
+/** The same for such bytes. */
+INFUSE_INLINE vi add_quad(vi sum, Quad a, vi b) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  INFUSE_DOT_FIRST(sudot, "16b", "4b", sum, b, a);
+  return sum;
+#elif defined(__ARM_FEATURE_DOTPROD)
+  INFUSE_DOT_FIRST(sdot, "16b", "4b", sum, b, a);
+  return sum;
+#else
+  return add_quads(sum, a, b);
+#endif
+}
+
 // Whether the bytes that are multiplied with weights count as signed.
 #if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
 constexpr bool SIGNED_BYTES = true;
@@ -94,6 +121,9 @@ struct I16x2 {
   static constexpr int GROUP = 2;
   static constexpr bool TILED = false;  // whether right operands are packed in tiles
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_pairs(sum, a, b); }
+  /** A lane that `add_one` multiplies with all others. */
+  static INFUSE_INLINE vi one(int32_t lane) { return splat(lane); }
+  static INFUSE_INLINE vi add_one(vi sum, vi a, vi b) { return add(sum, a, b); }
   /** An element as it is multiplied. */
   template <class T>
   static INFUSE_INLINE Left left(T x, int zero) {
@@ -118,6 +148,10 @@ struct U8S8x4 {
   static constexpr int GROUP = 4;
   static constexpr bool TILED = U8S8_TILES;
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_quads(sum, a, b); }
+  static INFUSE_INLINE auto one(int32_t lane) { return integer_detail::quad(lane); }
+  static INFUSE_INLINE vi add_one(vi sum, integer_detail::Quad a, vi b) {
+    return integer_detail::add_quad(sum, a, b);
+  }
   template <class T>
   static INFUSE_INLINE Left left(T x, int) {
     return Left(x) ^ integer_detail::FLIP<T>;
