@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import infuse
 from infuse.build.toolchain import ziglang
+from infuse.cli.main import app
 from infuse.errors import CompiledModelError, InfuseError, OptionError
 from infuse.options import CompileOptions
 from infuse.runtime import encrypted
@@ -196,7 +198,7 @@ def test_keys_that_are_none(key: bytes | str, message: str, tmp_path: Path) -> N
 
 def test_what_has_no_file_of_weights_is_not_encrypted(tmp_path: Path) -> None:
     folder = made(tmp_path / "model", embed=True)
-    with pytest.raises(OptionError, match="are a part of its library"):
+    with pytest.raises(OptionError, match="are a part of its code"):
         infuse.encrypt(folder, KEY)
     with pytest.raises(OptionError, match="the weights are not encrypted"):
         infuse.load_compiled(folder, key=KEY)
@@ -221,3 +223,31 @@ def test_a_page_has_no_key(tmp_path: Path) -> None:
     infuse.compile(fixed(), CompileOptions(target="wasm32"), output=folder).close()
     with pytest.raises(OptionError, match="weights of pages are not encrypted"):
         infuse.encrypt(folder, KEY)
+
+
+@pytest.mark.parametrize("flags", [("--target", "wasm32"), ("--single",), ("--embed",), ("--target", "cortex-m4")])
+def test_a_command_that_cannot_encrypt_leaves_nothing(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    if "--target" in flags and ziglang() is None:
+        pytest.skip("needs ziglang (pip install ziglang)")
+    infuse.save(fixed(), tmp_path / "model.infuse")
+    (tmp_path / "key").write_bytes(KEY)
+    words = ["compile", str(tmp_path / "model.infuse"), "-o", str(tmp_path / "made"), *flags]
+    done = CliRunner().invoke(app, [*words, "--encrypt", str(tmp_path / "key")])
+    assert isinstance(done.exception, OptionError)
+    assert {file.name for file in tmp_path.iterdir()} == {"model.infuse", "key"}
+
+
+def test_the_command_encrypts(tmp_path: Path) -> None:
+    infuse.save(fixed(), tmp_path / "model.infuse")
+    (tmp_path / "key").write_bytes(KEY)
+    folder = tmp_path / "new" / "made"
+    words = ["compile", str(tmp_path / "model.infuse"), "-o", str(folder)]
+    for _ in range(2):
+        done = CliRunner().invoke(app, [*words, "--encrypt", str(tmp_path / "key"), "--json"])
+        assert done.exit_code == 0, done.output
+        assert ENCRYPTED in json.loads(done.stdout)["files"]
+    assert [file.name for file in folder.parent.iterdir()] == ["made"]
+    with infuse.load_compiled(folder, 1, key=KEY) as model:
+        assert model(np.ones((3, 4), np.float32)).shape == (3, 5)

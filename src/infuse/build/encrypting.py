@@ -38,9 +38,12 @@ from infuse.targets import Target
 from infuse.targets.platforms import WEB
 
 
-def encrypt(folder: str | os.PathLike[str], key: Key) -> Path:
+def encrypt(
+    folder: str | os.PathLike[str], key: Key, output: str | os.PathLike[str] | None = None
+) -> Path:
     """Replace the weights of a compiled folder by the same encrypted with `key`: 32 bytes, or a
-    file that holds them. `infuse.load_compiled` needs the key then; for programs in C, `decrypt.h`
+    file that holds them; with `output`, there, and the folder stays as it is.
+    `infuse.load_compiled` needs the key then; for programs in C, `decrypt.h`
     is put beside the header.
 
     The cache of compiled models on this machine still has the weights as they are. OptionError for
@@ -49,13 +52,13 @@ def encrypt(folder: str | os.PathLike[str], key: Key) -> Path:
     """
     path, secret = Path(folder), read_key(key)
     metadata = read_metadata(path)
-    verify(path, metadata)
     if metadata.get("embedded") or metadata.get("encrypted"):
         is_part = metadata.get("embedded")
-        state = "are a part of its library" if is_part else "are encrypted already"
-        hint = "compile it without embed" if is_part else "compile it again for another key"
+        state = "are a part of its code" if is_part else "are encrypted already"
+        hint = "compile it without embed and single" if is_part else "compile it again for another key"
         raise OptionError(f"the weights of the model {state}", where=str(path), hint=hint)
 
+    verify(path, metadata)
     if WEB.library in metadata["files"]:
         raise OptionError(
             "weights of pages are not encrypted: who has the page has the key", where=str(path)
@@ -73,7 +76,7 @@ def encrypt(folder: str | os.PathLike[str], key: Key) -> Path:
         if (new / HEADER).is_file():
             _write_interface(new, described)
 
-    return publish(path, write)
+    return publish(path if output is None else Path(output), write)
 
 
 def _write_weights(source: Path, target: Path, key: bytes) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import infuse
+from infuse.build.encrypting import encrypt as encrypt_folder
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
 from infuse.cli.folders import say_folder, weights_text
@@ -18,7 +22,7 @@ from infuse.errors import OptionError
 from infuse.lowering.weights import constant_bytes
 from infuse.options import CompileOptions, FormatOptions, Rules
 from infuse.runtime.encrypted import read_key
-from infuse.runtime.folder import file_sizes
+from infuse.runtime.folder import check_replaceable, file_sizes
 
 
 @with_flags
@@ -44,13 +48,13 @@ def compile(
     """
     started = time.perf_counter()
     key = None if encrypt is None else read_key(encrypt)
-    if key is not None and options.embed:
-        raise OptionError("--encrypt is for a file of weights, and --embed asks for none")
+    if key is not None and (options.embed or options.is_source):
+        raise OptionError("--encrypt is for a file of weights, and other options ask for none")
     graph = load_model(model, format)
-    with terminal.progress(model.name) as progress:
+    with terminal.progress(model.name) as progress, _unencrypted(output, key) as folder:
         better = infuse.optimize(graph, rules, progress=progress)
         optimized = time.perf_counter()
-        with infuse.compile(better, options, output=output, progress=progress) as compiled:
+        with infuse.compile(better, options, output=folder, progress=progress) as compiled:
             facts = {
                 "output": str(output),
                 "target": options.target,
@@ -67,13 +71,26 @@ def compile(
                 "weights_bytes": compiled.weights_bytes,
                 "constants_bytes": constant_bytes(better),
             }
-    if key is not None:
-        infuse.encrypt(output, key)
     note_search(better)
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized
     facts["files"] = file_sizes(output)
     terminal.answer(facts, as_json, lambda: _print(facts))
+
+
+@contextmanager
+def _unencrypted(output: Path, key: bytes | None) -> Iterator[Path]:
+    """Where a model is compiled to: the folder itself, or one beside it, so that weights which are
+    to be encrypted by a key are never in the folder as they are.
+    """
+    if key is None:
+        yield output
+        return
+    check_replaceable(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as name:
+        yield Path(name) / "model"
+        encrypt_folder(Path(name) / "model", key, output)
 
 
 def _print(facts: dict[str, Any]) -> None:
