@@ -225,7 +225,9 @@ def test_a_page_has_no_key(tmp_path: Path) -> None:
         infuse.encrypt(folder, KEY)
 
 
-@pytest.mark.parametrize("flags", [("--target", "wasm32"), ("--single",), ("--embed",), ("--target", "cortex-m4")])
+@pytest.mark.parametrize(
+    "flags", [("--target", "wasm32"), ("--single",), ("--embed",), ("--target", "cortex-m4")]
+)
 def test_a_command_that_cannot_encrypt_leaves_nothing(
     flags: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -55,7 +55,9 @@ def encrypt(
     if metadata.get("embedded") or metadata.get("encrypted"):
         is_part = metadata.get("embedded")
         state = "are a part of its code" if is_part else "are encrypted already"
-        hint = "compile it without embed and single" if is_part else "compile it again for another key"
+        hint = (
+            "compile it without embed and single" if is_part else "compile it again for another key"
+        )
         raise OptionError(f"the weights of the model {state}", where=str(path), hint=hint)
 
     verify(path, metadata)
