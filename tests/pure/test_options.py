@@ -380,7 +380,7 @@ def options_of(command: str) -> set[str]:
 @pytest.mark.parametrize("command", ["compile", "run", "bench", "profile", "compare", "show"])
 def test_commands_that_compile_have_a_flag_for_every_option(command: str) -> None:
     flags = {each.flag for each in flat_fields(infuse.CompileOptions)}
-    own = {"--prefix", "--embed", "--size"} if command != "compile" else set()
+    own = {"--prefix", "--embed", "--single", "--profile", "--size"} if command != "compile" else set()
     assert flags - own <= options_of(command)
     rules = {each.flag for each in fields_of(infuse.Rules) if each.name not in ("extra", "runtime")}
     assert rules <= options_of(command)
@@ -400,7 +400,7 @@ def test_no_flag_of_a_command_is_there_twice(command: str) -> None:
     assert len(every) == len(set(every))
 
 
-OF_FOLDERS = {"target", "threads", "prefix", "embed", "size"}
+OF_FOLDERS = {"target", "threads", "prefix", "embed", "single", "profile", "size"}
 """Options of compiling that only a folder has a use for, or that are others' to decide."""
 
 

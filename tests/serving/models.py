@@ -138,6 +138,7 @@ void *infuse_open(const void *w, int t) {
 int infuse_shapes(void *a, void *b) { return CALL(int (*)(void *, void *), "infuse_shapes", a, b); }
 void *infuse_output(void *a, int n, void *b) {
     return CALL(void *(*)(void *, int, void *), "infuse_output", a, n, b); }
+void infuse_cancel(void *a, int b) { CALL(void (*)(void *, int), "infuse_cancel", a, b); }
 const char *infuse_error(void *a) { return CALL(const char *(*)(void *), "infuse_error", a); }
 int64_t infuse_arena_bytes(void *a) { return CALL(int64_t (*)(void *), "infuse_arena_bytes", a); }
 int64_t infuse_live_bytes(void *a) { return CALL(int64_t (*)(void *), "infuse_live_bytes", a); }
