@@ -380,7 +380,11 @@ def options_of(command: str) -> set[str]:
 @pytest.mark.parametrize("command", ["compile", "run", "bench", "profile", "compare", "show"])
 def test_commands_that_compile_have_a_flag_for_every_option(command: str) -> None:
     flags = {each.flag for each in flat_fields(infuse.CompileOptions)}
-    own = {"--prefix", "--embed", "--single", "--profile", "--size"} if command != "compile" else set()
+    own = (
+        {"--prefix", "--embed", "--single", "--profile", "--size"}
+        if command != "compile"
+        else set()
+    )
     assert flags - own <= options_of(command)
     rules = {each.flag for each in fields_of(infuse.Rules) if each.name not in ("extra", "runtime")}
     assert rules <= options_of(command)
