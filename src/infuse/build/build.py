@@ -147,10 +147,11 @@ class _Making:
             soname=soname,
             jobs=jobs,
             progress=progress,
-            store=object_store(units, self.target, self.toolchain, cache),
+            store=object_store(units, self.target, self.toolchain, cache, alone=self.archived),
             calling=folder / emitter.main,
             together=[folder / name for name in emitter.alone(self.sources)],
-            join=emitter.join if system.drops_first else None,
+            # Linkers of programs do not drop what nobody calls before they look for what it calls.
+            join=emitter.join if system.drops_first and not self.archived else None,
             archive=folder / STATIC if self.archived else None,
         )
 
@@ -179,10 +180,17 @@ def compiled_ahead(graph: Graph, target: Target | str = "native") -> Iterator[No
 
 
 def object_store(
-    sources: Mapping[str, str], target: Target, toolchain: Toolchain, cache: Cache
+    sources: Mapping[str, str],
+    target: Target,
+    toolchain: Toolchain,
+    cache: Cache,
+    *,
+    alone: bool = False,
 ) -> ObjectStore:
-    """The objects of these sources, by names of files, in a cache that all models share."""
-    facts = _facts(target, toolchain)
+    """The objects of these sources, by names of files, in a cache that all models share. `alone`:
+    those that have nothing of other models in them.
+    """
+    facts = (*_facts(target, toolchain), *(["alone"] if alone else []))
     keys = {name: digest_of(text, *facts) for name, text in sources.items()}
     return _UnitObjects(Objects(cache.root, cache.limit), keys)
 
