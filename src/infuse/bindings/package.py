@@ -15,7 +15,7 @@ from typing import Final
 from infuse.bindings import languages
 from infuse.bindings.glue import glue
 from infuse.bindings.interface import Interface, read_interface
-from infuse.bindings.names import words
+from infuse.bindings.names import shown, words
 from infuse.errors import OptionError, did_you_mean
 from infuse.immutable import Immutable
 from infuse.options.commands import BindOptions
@@ -34,6 +34,20 @@ class Package(Immutable):
 
     interface: Interface
     name: str
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of templates that are the same in every language."""
+        interface = self.interface
+        return {
+            "NAME": self.name,
+            "P": interface.prefix,
+            "ID": str(interface.id),
+            "WORDS": str(interface.words),
+            "SYMBOLS": str(len(interface.symbols)),
+            "SYMBOLS_AT": str(interface.symbols_at),
+            "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
+        }
 
 
 class BoundPackage(Immutable):

@@ -37,10 +37,7 @@ def texts(package: Package) -> dict[str, str]:
     inputs = list(zip(interface.inputs, _names(interface.inputs, "input")))
     outputs = list(zip(interface.outputs, _names(interface.outputs, "output")))
     fields = {
-        "NAME": package.name,
-        "P": interface.prefix,
-        "ID": str(interface.id),
-        "WORDS": str(interface.words),
+        **package.fields,
         "INPUTS": "".join(_input(tensor, name) for tensor, name in inputs),
         "OUTPUTS": "".join(_output(tensor, name) for tensor, name in outputs),
         "DESCRIBED": "\n".join(
@@ -57,9 +54,6 @@ def texts(package: Package) -> dict[str, str]:
             for each in interface.results
             if each.late
         ),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
         "READ": "\n".join(
             f"    auto data{i} = read<{_qualified(package, tensor)}>(folder, {i}, frame + "
             f"{tensor.offset}, {str(tensor.optional).lower()});\n"

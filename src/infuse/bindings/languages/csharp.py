@@ -60,17 +60,11 @@ def texts(package: Package) -> dict[str, str]:
     inputs = list(zip(interface.inputs, _names(interface.inputs, "Input")))
     outputs = list(zip(interface.outputs, _names(interface.outputs, "Output")))
     fields = {
-        "NAME": package.name,
+        **package.fields,
         "SPACE": space_of(package),
-        "P": interface.prefix,
-        "ID": str(interface.id),
         "RUNTIME": runtime_of(package),
         "LIBRARY": native.library_name(package),
         "WEIGHTS_ITEM": _WEIGHTS if interface.weights_bytes else "",
-        "WORDS": str(interface.words),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
         "INPUTS": "\n".join(_property(tensor, name) for tensor, name in inputs),
         "OUTPUTS": "\n".join(_property(tensor, name) for tensor, name in outputs),
         **_statements(interface, inputs, outputs),

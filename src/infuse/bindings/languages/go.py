@@ -34,14 +34,8 @@ def texts(package: Package) -> dict[str, str]:
     inputs = list(zip(interface.inputs, _names(interface.inputs, "Input")))
     outputs = list(zip(interface.outputs, _names(interface.outputs, "Output")))
     fields = {
-        "NAME": package.name,
-        "P": interface.prefix,
-        "ID": str(interface.id),
+        **package.fields,
         "AT": "@",
-        "WORDS": str(interface.words),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
         **_call(interface),
         "INPUTS": "".join(_input(tensor, name) for tensor, name in inputs),
         "OUTPUTS": "".join(_output(tensor, name) for tensor, name in outputs),

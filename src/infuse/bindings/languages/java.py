@@ -67,16 +67,10 @@ def fields_of(package: Package) -> tuple[dict[str, str], list[tuple[Tensor, str,
     outputs = list(zip(interface.outputs, names_of(interface.outputs, "output")))
     results = interface.results_at
     fields = {
-        "NAME": package.name,
+        **package.fields,
         "MANGLED": package.name.replace("_", "_1"),
-        "P": interface.prefix,
-        "ID": str(interface.id),
         "LIBRARY": native.library_name(package),
-        "WORDS": str(interface.words),
         "HAS_WEIGHTS": str(bool(interface.weights_bytes)).lower(),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
         "INPUTS": "\n".join(_input(tensor, name) for tensor, name in inputs),
         "OUTPUTS": "\n".join(_output(tensor, name) for tensor, name in outputs),
         "DESCRIBED": "\n".join(

@@ -34,13 +34,7 @@ def texts(package: Package) -> dict[str, str]:
     inputs = list(zip(interface.inputs, _names(interface.inputs, "input")))
     outputs = list(zip(interface.outputs, _names(interface.outputs, "output")))
     fields = {
-        "NAME": package.name,
-        "P": interface.prefix,
-        "ID": str(interface.id),
-        "WORDS": str(interface.words),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
+        **package.fields,
         "INPUTS": "".join(_input(tensor, name) for tensor, name in inputs)
         or "    #[doc(hidden)]\n    pub nothing: std::marker::PhantomData<&'a ()>,\n",
         "OUTPUTS": "".join(_output(tensor, name) for tensor, name in outputs),

@@ -34,14 +34,8 @@ def texts(package: Package) -> dict[str, str]:
     inputs = list(zip(interface.inputs, _names(interface.inputs, "input")))
     outputs = list(zip(interface.outputs, _names(interface.outputs, "output")))
     fields = {
-        "NAME": package.name,
+        **package.fields,
         "MODULE": module,
-        "P": interface.prefix,
-        "ID": str(interface.id),
-        "WORDS": str(interface.words),
-        "SYMBOLS": str(len(interface.symbols)),
-        "SYMBOLS_AT": str(interface.symbols_at),
-        "SYMBOL_NAMES": ", ".join(map(shown, interface.symbols)) or "none",
         "INPUTS": "".join(_field(tensor, name) for tensor, name in inputs),
         "PARAMETERS": ", ".join(
             f"{n}: Tensor<{type_of(t.dtype)}>{'? = nil' if t.optional else ''}" for t, n in inputs
