@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from infuse.build.compile import Compilation
 from infuse.build.library import Progress
@@ -16,7 +16,6 @@ from infuse.ir.description import description_of
 from infuse.ir.graph import Graph
 from infuse.lowering.emitter import emitter_of
 from infuse.lowering.memory import Plan
-from infuse.lowering.metadata import metadata
 from infuse.lowering.program import Program
 from infuse.ops.core.rows import independent_rows
 from infuse.options import CompileOptions
@@ -44,7 +43,10 @@ def bundle(
         check_replaceable(path)
     emitter = emitter_of(target.machine)
     functions = emitter.closed()
-    generated = {name: _generated(name, graph, options) for name, graph in models.items()}
+    compilations = {
+        name: Compilation(graph, options, closed=True) for name, graph in models.items()
+    }
+    generated = {name: _generated(name, each) for name, each in compilations.items()}
     for program, plan in generated.values():
         functions.add(program, plan, usual=True)
 
@@ -52,7 +54,11 @@ def bundle(
         facts = make_bundle_library(functions, target, folder / LIBRARY, progress)
         library = ForeignLibrary(folder / LIBRARY, facts, functions.names)
         for name, (program, plan) in generated.items():
-            info = _described(program, plan, models[name], options)
+            info = {
+                **compilations[name].described(program, plan),
+                "model": dict(description_of(models[name])),
+                "rows": independent_rows(models[name]).to_dict(),
+            }
             build_program((program, plan), info, library, target, folder / name, is_full_speed=True)
             for file, text in emitter.interface_files({**info, "bundled": True}).items():
                 place = folder if file == BUNDLED else folder / name
@@ -75,9 +81,9 @@ def _target(options: CompileOptions) -> Target:
     return target.smaller() if options.size else target
 
 
-def _generated(name: str, graph: Graph, options: CompileOptions) -> tuple[Program, Plan]:
-    """The program of a model and its plan, of closed kernels."""
-    whole = Compilation(graph, options, closed=True).stages().whole
+def _generated(name: str, compilation: Compilation) -> tuple[Program, Plan]:
+    """The program of a model and its plan."""
+    whole = compilation.stages().whole
     if whole is None:
         raise OptionError(
             "Python runs a part of the model, and a bundle has no Python",
@@ -85,18 +91,3 @@ def _generated(name: str, graph: Graph, options: CompileOptions) -> tuple[Progra
             hint="infuse show --kernels names it",
         )
     return whole
-
-
-def _described(
-    program: Program, plan: Plan, graph: Graph, options: CompileOptions
-) -> dict[str, Any]:
-    """What the description of a model says of its program."""
-    static = plan.offsets is not None
-    return {
-        **metadata(program, program.weights.fingerprint()),
-        "precision": "fp32",
-        "weights": options.weights,
-        "model": dict(description_of(graph)),
-        "rows": independent_rows(graph).to_dict(),
-        "arena": {"bytes": plan.total, "lower_bound": plan.lower_bound} if static else None,
-    }

@@ -283,7 +283,9 @@ class Compilation:
         (`Session.records`).
         """
         program, memory = generated
-        info = self._facts(program, memory) | {name: fact for name, fact in facts.items() if fact}
+        info = self.described(program, memory) | {
+            name: fact for name, fact in facts.items() if fact
+        }
         if profile:
             info["profile"] = all_sizes([program, *program.bodies])
         if self.prebuilt is not None:
@@ -310,7 +312,7 @@ class Compilation:
         program.weights.give_back()
         return folder
 
-    def _facts(self, program: Program, memory: Plan) -> dict[str, Any]:
+    def described(self, program: Program, memory: Plan) -> dict[str, Any]:
         """The metadata of a program, but for what `build` is told."""
         info = metadata(program, program.weights.fingerprint()) | {
             "precision": str(self.precisions),
