@@ -83,6 +83,7 @@ PARTLY_NATIVE = {
         ("CausalConvWithState", "DynamicTimeWarping", "GroupQueryAttention", "LinearAttention"),
         "float64",
     ),
+    "PagedAttention": "element type",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }

@@ -9,9 +9,9 @@ namespace infuse {
 namespace attention_detail {
 
 /** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
-template <class Kind, int R, int V, int Row, int Step>
-INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, isize b_step,
-                            isize depth, vf (&sum)[R][V]) {
+template <class Kind, int R, int V, int Row, int Step, class Word>
+INFUSE_INLINE void multiply(const typename Kind::Word* a, const Word* b, isize b_step, isize depth,
+                            vf (&sum)[R][V]) {
   const auto step = [&](int u) __attribute__((always_inline)) {
     decltype(load(b, Full{})) right[V];
 #pragma GCC unroll 2

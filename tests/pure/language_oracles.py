@@ -1,0 +1,52 @@
+"""Operators of language models by their definition, one token and one head after the other."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from infuse.testing.samples import Row
+
+Array = Any
+
+
+def paged_attention(row: Row) -> list[Array]:
+    q, k, v, key_cache, value_cache, starts, lengths, pages, *rest = row.inputs
+    sinks, slopes = (*rest, None, None)[:2]
+    op, page = row.op, key_cache.shape[3]
+    size, value_size = key_cache.shape[2], value_cache.shape[3]
+    group = op.q_num_heads // op.kv_num_heads
+    keys, values = key_cache.copy(), value_cache.copy()
+    y = np.zeros((len(q), op.q_num_heads * value_size))
+    tokens = [
+        (row, i, lengths[i] - starts[i + 1] + row)
+        for i in range(len(lengths))
+        for row in range(starts[i], starts[i + 1])
+    ]
+    for token, i, place in tokens:
+        for head in range(op.kv_num_heads):
+            at = pages[i, place // page], head
+            keys[(*at, slice(None), place % page)] = k[token, head * size :][:size]
+            values[(*at, place % page)] = v[token, head * value_size :][:value_size]
+    for token, i, place in tokens:
+        for head in range(op.q_num_heads):
+            query = q[token, head * size :][:size].astype(np.float64)
+            first = 0 if op.left_window_size < 0 else max(0, place - op.left_window_size)
+            scores, mixed = [], []
+            for other in range(first, place + 1):
+                at = pages[i, other // page], head // group
+                key = keys[(*at, slice(None), other % page)].astype(np.float64)
+                score = query @ key * (op.scale or 1 / math.sqrt(size))
+                if op.softcap:
+                    score = op.softcap * math.tanh(score / op.softcap)
+                scores.append(score - (0 if slopes is None else slopes[head]) * (place - other))
+                mixed.append(values[(*at, other % page)].astype(np.float64))
+            top = max(scores)
+            shares = np.exp(np.array(scores) - top)
+            total = shares.sum() + (0 if sinks is None else math.exp(sinks[head] - top))
+            y[token, head * value_size :][:value_size] = shares @ np.array(mixed) / total
+    return [y, keys, values]
+
+
+LANGUAGE_ORACLES: dict[str, Callable[[Row], list[Any]]] = {"PagedAttention": paged_attention}
