@@ -1,6 +1,7 @@
 """Operators of language models by their definition, one token and one head after the other."""
 
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -49,4 +50,52 @@ def paged_attention(row: Row) -> list[Array]:
     return [y, keys, values]
 
 
-LANGUAGE_ORACLES: dict[str, Callable[[Row], list[Any]]] = {"PagedAttention": paged_attention}
+def _half(block: bytes, at: int) -> float:
+    return float(struct.unpack_from("<e", block, at)[0])
+
+
+def _decoded(block: bytes, format: str) -> list[float]:
+    """The weights of one block, bit by bit."""
+    if format == "Q8_0":
+        return [_half(block, 0) * code for code in struct.unpack_from("<32b", block, 2)]
+    if format == "Q6_K":
+        scales = struct.unpack_from("<16b", block, 192)
+        weights = []
+        for i in range(256):
+            half, j = divmod(i, 128)
+            low = block[half * 64 + j % 64] >> (j // 64 * 4) & 15
+            high = block[128 + half * 32 + j % 32] >> (j // 32 * 2) & 3
+            weights.append(_half(block, 208) * scales[i // 16] * ((low | high << 4) - 32))
+        return weights
+    start = {"Q4_0": 2, "Q4_1": 4}[format]
+    codes = [block[start + i % 16] >> (i // 16 * 4) & 15 for i in range(32)]
+    if format == "Q4_0":
+        return [_half(block, 0) * (code - 8) for code in codes]
+    return [_half(block, 0) * code + _half(block, 2) for code in codes]
+
+
+def stored_matrix(weights: Array, format: str) -> Array:
+    size = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34, "Q6_K": 210}[format]
+    return np.array(
+        [
+            [x for i in range(0, len(row), size) for x in _decoded(row[i : i + size], format)]
+            for row in (row.tobytes() for row in weights)
+        ]
+    )
+
+
+def matmul_blocks(row: Row) -> list[Array]:
+    a, weights = row.inputs
+    return [a.astype(np.float64) @ stored_matrix(weights, row.op.format).T]
+
+
+def gather_blocks(row: Row) -> list[Array]:
+    weights, indices = row.inputs
+    return [stored_matrix(weights, row.op.format)[indices]]
+
+
+LANGUAGE_ORACLES: dict[str, Callable[[Row], list[Any]]] = {
+    "PagedAttention": paged_attention,
+    "MatMulBlocks": matmul_blocks,
+    "GatherBlocks": gather_blocks,
+}

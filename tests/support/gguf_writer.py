@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.gguf.formats import FORMATS
 from infuse.frontends.gguf.quantize import quantize
+from infuse.ops.core.weight_formats import FORMATS
 
 _NUMBERS: Final = {
     "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6,
@@ -138,3 +138,14 @@ def _text(value: str) -> bytes:
 
 def _padded(data: bytes, alignment: int) -> bytes:
     return data + bytes(-len(data) % alignment)
+
+
+def random_rows(form: str, rows: int, blocks: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of random blocks whose weights are numbers up to 50, uint8 (rows, bytes)."""
+    block = FORMATS[form]
+    data = rng.integers(0, 256, (32 * rows * blocks + 64, block.bytes), np.uint8)
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(block.dequantize(data)).max(1)
+    usable = data[(largest < 50) & (largest > 1e-4)]
+    picked: np.ndarray = usable[: rows * blocks].reshape(rows, -1)
+    return picked
