@@ -154,9 +154,11 @@ INFUSE_INLINE PairTile pair_tile_of(isize rows) {
 #if INFUSE_TILE_ROWS >= 6
       pair_tile<5, V>,  pair_tile<6, V>,
 #endif
+#if INFUSE_TILE_ROWS >= 8
+      pair_tile<7, V>,  pair_tile<8, V>,
+#endif
 #if INFUSE_TILE_ROWS == 12
-      pair_tile<7, V>,  pair_tile<8, V>,  pair_tile<9, V>,
-      pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
+      pair_tile<9, V>,  pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
 #endif
   };
   return tiles[rows - 1];

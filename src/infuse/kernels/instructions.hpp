@@ -13,7 +13,18 @@
 #define INFUSE_ORDER(x) (void)(x)
 #endif
 
+// Whether a vector is multiplied by one lane of another without being spread before (row_steps.hpp).
+#if defined(__aarch64__)
+#define INFUSE_BY_LANE 1
+#else
+#define INFUSE_BY_LANE 0
+#endif
+
 #if !defined(INFUSE_HOLD)
+
+// sum += x · a[lane]
+#define INFUSE_FMA_LANE(sum, x, a, lane) \
+  __asm__("fmla %0.4s, %1.4s, %2.s[%c3]" : "+w"(sum) : "w"(x), "w"(a), "i"(lane))
 
 // Keeps a vector in a register, so that it is not loaded again for every use.
 #if defined(__AVX512F__)

@@ -111,7 +111,9 @@ class Machine:
     @classmethod
     def of(cls, architecture: str, features: frozenset[str], caches: Caches) -> Machine:
         """The machine with these instruction sets, by their names in Linux."""
-        if architecture == "aarch64" or "rvv" in features:
+        if architecture == "aarch64":  # four numbers of each row lie in a register
+            bits, registers, rows = 128, 32, 8
+        elif "rvv" in features:
             bits, registers, rows = 128, 32, 12
         elif "avx512f" in features:
             bits, registers, rows = 512, 32, 12
