@@ -47,9 +47,9 @@
 #define INFUSE_DOT(name, parts, sum, a, b) \
   __asm__(#name " %0.4s, %1." parts ", %2." parts : "+w"(sum) : "w"(a), "w"(b))
 
-// The same with the first group of b for all groups of a.
-#define INFUSE_DOT_FIRST(name, parts, group, sum, a, b) \
-  __asm__(#name " %0.4s, %1." parts ", %2." group "[0]" : "+w"(sum) : "w"(a), "w"(b))
+// The same with one group of b for all groups of a.
+#define INFUSE_DOT_LANE(name, parts, group, sum, a, b, lane) \
+  __asm__(#name " %0.4s, %1." parts ", %2." group "[%c3]" : "+w"(sum) : "w"(a), "w"(b), "i"(lane))
 
 // Tile registers (tiles.hpp), which no compiler allocates: constants name them. Rows in memory are
 // `stride` bytes apart.
