@@ -43,6 +43,15 @@
 #define INFUSE_ADDING_VEX(name, sum, a, b) \
   __asm__("%{vex%} " #name " %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
 
+// The greater and the lesser number of each lane; NaN where either is, and zeros are ordered by sign.
+#if defined(__aarch64__)
+#define INFUSE_MAX(x, b) __asm__("fmax %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
+#define INFUSE_MIN(x, b) __asm__("fmin %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
+#endif
+
+// Truncated to int32, or its nearest number; NaN becomes zero.
+#define INFUSE_TRUNCATE_NEAR(to, x) __asm__("fcvtzs %0.4s, %1.4s" : "=w"(to) : "w"(x))
+
 // The same on 64-bit ARM, of operands that are split into `parts`.
 #define INFUSE_DOT(name, parts, sum, a, b) \
   __asm__(#name " %0.4s, %1." parts ", %2." parts : "+w"(sum) : "w"(a), "w"(b))

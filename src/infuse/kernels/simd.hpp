@@ -328,11 +328,36 @@ INFUSE_INLINE vf raw_min(vf a, vf b) {
   return __builtin_ia32_minps256(a, b);
 #endif
 }
+#if defined(INFUSE_MAX)
+// Whether compilers see that no lane is zero or NaN, which the instructions take otherwise.
+INFUSE_INLINE bool is_bound(vf b) {
+  bool is = true;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; ++i) is &= __builtin_constant_p(b[i]) && b[i] == b[i] && b[i] != 0;
+  return is;
+}
+#endif
 }  // namespace detail
 
 // NaN if either operand is NaN, the first if they are equal (zeros of both signs are). One instruction when b is a constant.
-INFUSE_INLINE vf max(vf a, vf b) { return select(b != b, b, detail::raw_max(b, a)); }
-INFUSE_INLINE vf min(vf a, vf b) { return select(b != b, b, detail::raw_min(b, a)); }
+INFUSE_INLINE vf max(vf a, vf b) {
+#if defined(INFUSE_MAX)
+  if (detail::is_bound(b)) {
+    INFUSE_MAX(a, b);
+    return a;
+  }
+#endif
+  return select(b != b, b, detail::raw_max(b, a));
+}
+INFUSE_INLINE vf min(vf a, vf b) {
+#if defined(INFUSE_MIN)
+  if (detail::is_bound(b)) {
+    INFUSE_MIN(a, b);
+    return a;
+  }
+#endif
+  return select(b != b, b, detail::raw_min(b, a));
+}
 INFUSE_INLINE vi max(vi a, vi b) { return a > b ? a : b; }
 INFUSE_INLINE vi min(vi a, vi b) { return a < b ? a : b; }
 template <class T>
