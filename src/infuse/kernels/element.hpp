@@ -33,7 +33,7 @@ INFUSE_INLINE vi truncated_lanes(vf x) {
 }
 // Of which the low 16 bits are used.
 INFUSE_INLINE vi truncated_low(vf x) {
-#if defined(__aarch64__) && INFUSE_LANES == 4
+#if defined(INFUSE_NEON)
   vi near;  // no float is INT32_MAX but what lies above
   INFUSE_TRUNCATE_NEAR(near, x);
   return near ^ (vi)(near == splat(INT32_MAX));

@@ -21,7 +21,10 @@ INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   INFUSE_ADDING(vdpbf16ps, sum, a, b);
   return sum;
-#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#elif defined(INFUSE_SVE) && defined(__ARM_FEATURE_SVE_BF16)
+  typedef svbfloat16_t sve_halves __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+  return (vf)(sve_floats)svbfdot_f32((sve_floats)sum, (sve_halves)a, (sve_halves)b);
+#elif defined(INFUSE_NEON) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   INFUSE_DOT(bfdot, "8h", sum, a, b);
   return sum;
 #else

@@ -13,8 +13,16 @@
 #define INFUSE_ORDER(x) (void)(x)
 #endif
 
+// Vectors of 64-bit ARM: of a stated length (SVE), or of 128 bits.
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 128
+#define INFUSE_SVE 1
+#include <arm_sve.h>
+#elif defined(__aarch64__)
+#define INFUSE_NEON 1
+#endif
+
 // Whether a vector is multiplied by one lane of another without being spread before (row_steps.hpp).
-#if defined(__aarch64__)
+#if defined(INFUSE_NEON)
 #define INFUSE_BY_LANE 1
 #else
 #define INFUSE_BY_LANE 0
@@ -44,7 +52,7 @@
   __asm__("%{vex%} " #name " %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
 
 // The greater and the lesser number of each lane; NaN where either is, and zeros are ordered by sign.
-#if defined(__aarch64__)
+#if defined(INFUSE_NEON)
 #define INFUSE_MAX(x, b) __asm__("fmax %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
 #define INFUSE_MIN(x, b) __asm__("fmin %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
 #endif

@@ -50,7 +50,7 @@ template <int H, class T>
 INFUSE_INLINE void two_columns(const T* const* lines, isize at, vi (&to)[2]) {
   typedef uint8_t part __attribute__((vector_size(8)));
   typedef int16_t pairs __attribute__((vector_size(16)));
-  static_assert(sizeof(T) == 1 && sizeof(vi) == sizeof(pairs), "eight bytes become two vectors");
+  static_assert(sizeof(T) == 1, "they are bytes");
   part row[4] = {};
 #pragma GCC unroll 4
   for (int y = 0; y < H; ++y) memcpy(&row[y], lines[y] + at, sizeof(part));
@@ -58,8 +58,9 @@ INFUSE_INLINE void two_columns(const T* const* lines, isize at, vi (&to)[2]) {
     return (pairs)__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
   };
   const pairs low = mixed(row[0], row[1]), high = mixed(row[2], row[3]);
-  to[0] = (vi)__builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
-  to[1] = (vi)__builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+  const pairs first = __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+  const pairs second = __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+  memcpy(&to[0], &first, sizeof first), memcpy(&to[1], &second, sizeof second);
 #pragma GCC unroll 2
   for (int v = 0; v < 2; ++v) to[v] ^= int32_t(uint32_t(FLIP<T>) * 0x01010101u);
 }

@@ -11,6 +11,11 @@
 #include "ordered.hpp"
 #include "tiles.hpp"
 
+#if defined(INFUSE_NEON) && \
+    (defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD))
+#define INFUSE_NEON_DOTS 1
+#endif
+
 namespace infuse {
 
 namespace integer_detail {
@@ -19,7 +24,7 @@ constexpr int PANEL = 2 * LANES;                 // columns of a panel
 // Rows of a tile, whose sums fill the registers; by lane they need a register each themselves.
 #if INFUSE_ORDERED
 constexpr int ROWS = detail::ORDERED_ROWS;
-#elif defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD)
+#elif defined(INFUSE_NEON_DOTS)
 constexpr int ROWS = INFUSE_REGISTERS / 4;
 #else
 constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;
@@ -65,6 +70,8 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 #elif INFUSE_LANES == 8 && defined(__AVXVNNI__)
   INFUSE_ADDING_VEX(vpdpbusd, sum, a, b);
   return sum;
+#elif defined(INFUSE_SVE)
+  return (vi)(sve_words)svdot_s32((sve_words)sum, (sve_bytes)a, (sve_bytes)b);
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
   INFUSE_DOT(usdot, "16b", sum, a, b);
   return sum;
@@ -78,7 +85,7 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 }
 
 // Whether four bytes are multiplied with all lanes of weights where they lie, in a lane of a register.
-#if defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD)
+#if defined(INFUSE_NEON_DOTS)
 constexpr bool QUADS_BY_LANE = true;
 #else
 constexpr bool QUADS_BY_LANE = false;
@@ -87,9 +94,9 @@ constexpr bool QUADS_BY_LANE = false;
 /** Adds the products of the bytes in lane LANE of `a` with those of all lanes of weights. */
 template <int LANE>
 INFUSE_INLINE vi add_quads_of(vi sum, vi a, vi b) {
-#if defined(__ARM_FEATURE_MATMUL_INT8)
+#if defined(INFUSE_NEON_DOTS) && defined(__ARM_FEATURE_MATMUL_INT8)
   INFUSE_DOT_LANE(sudot, "16b", "4b", sum, b, a, LANE);
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(INFUSE_NEON_DOTS)
   INFUSE_DOT_LANE(sdot, "16b", "4b", sum, b, a, LANE);
 #else
   sum = add_quads(sum, splat(a[LANE]), b);
@@ -98,7 +105,8 @@ INFUSE_INLINE vi add_quads_of(vi sum, vi a, vi b) {
 }
 
 // Whether the bytes that are multiplied with weights count as signed.
-#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
+#if defined(INFUSE_SVE) || \
+    (defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8))
 constexpr bool SIGNED_BYTES = true;
 #else
 constexpr bool SIGNED_BYTES = false;
