@@ -292,7 +292,7 @@ INFUSE_API void infuse_close(void* context) {
 INFUSE_API int infuse_program_create(void* program, const infuse_options* options, void** context) {
   *context = nullptr;
   if (options->weights || !options_valid(options, 0, true)) return INFUSE_BAD_OPTIONS;
-  if (!tiles_granted()) return INFUSE_REFUSED;
+  if (!machine_granted()) return INFUSE_REFUSED;
   Run* m = open_run((const Program*)program, options);
   if (!m) return INFUSE_OUT_OF_MEMORY;
   lend(&m->frames[0].arena, options);
@@ -367,7 +367,7 @@ INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
 }
 
 INFUSE_API const char* infuse_error(void* context) {
-  if (!context) return tiles_granted() ? "" : TILES_REFUSED;
+  if (!context) return machine_granted() ? "" : REFUSAL;
   const char* text = ((Run*)context)->error;
   return text ? text : "";
 }

@@ -15,7 +15,7 @@ struct RoundedSizes {
 namespace nbits_detail {
 
 #if (INFUSE_LANES == 16 && defined(__AVX512VNNI__)) || (INFUSE_LANES == 8 && defined(__AVXVNNI__)) || \
-    defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_MATMUL_INT8)
+    defined(INFUSE_SVE) || defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_MATMUL_INT8)
 constexpr bool QUADS = true;  // whether an instruction multiplies and adds four bytes of a lane
 #else
 constexpr bool QUADS = false;  // else pairs of 16 bits

@@ -182,6 +182,13 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
             )
 
 
+def may_refuse(metadata: Mapping[str, Any]) -> bool:
+    """Whether code opens no context where the system does not let a process use what it is made
+    for: tile registers, or vectors of a stated length.
+    """
+    return bool(metadata.get("tiles") or metadata.get("vector_bits"))
+
+
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
     """CompiledModelError when the model was built for another system, or for instructions that this
     processor does not have.

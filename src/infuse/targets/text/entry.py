@@ -9,11 +9,12 @@ from typing import Any
 from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.lowering.program import Program
+from infuse.runtime.folder import may_refuse
 from infuse.targets.text.frames import ProgramText
 from infuse.targets.text.language import Language
 from infuse.targets.text.sizes import size_text, symbol_field
 
-_REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
+_REFUSAL = '  if (!context) return machine_granted() ? "" : REFUSAL;\n'
 """Tells why no context was opened."""
 
 _EMBEDDED = """#ifdef __cplusplus
@@ -24,13 +25,13 @@ extern const char infuse_embedded_weights[];
 """
 """Declares the weights that are a part of the library."""
 
-_REFUSED = "  if (!tiles_granted()) return INFUSE_REFUSED;\n"
+_REFUSED = "  if (!machine_granted()) return INFUSE_REFUSED;\n"
 _OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
 INFUSE_API int infuse_create(const infuse_options* options, void** context) {
   *context = NULL;
-  if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
-@REFUSED@  const Heap heap = {options->allocate, options->release, options->heap};
+@REFUSED@  if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
+  const Heap heap = {options->allocate, options->release, options->heap};
   Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
   if (!m) return INFUSE_OUT_OF_MEMORY;
   m->weights = @WEIGHTS@;
@@ -151,7 +152,7 @@ def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
     fields = {
         "BYTES": f"INT64_C({info.get('weights_bytes', 0)})",
         "INSIDE": str(inside).lower(),
-        "REFUSED": _REFUSED if info.get("tiles") else "",
+        "REFUSED": _REFUSED if may_refuse(info) else "",
         "WEIGHTS": f"options->weights ? {weights} : infuse_embedded_weights" if inside else weights,
         "BLOCKS": "\n".join(frame.open_text() for frame in frames),
     }
@@ -173,7 +174,7 @@ def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: A
 }}
 
 INFUSE_API const char* infuse_error(void* context) {{
-{_REFUSAL if info.get("tiles") else ""}  const char* text = ((Model*)context)->error;
+{_REFUSAL if may_refuse(info) else ""}  const char* text = ((Model*)context)->error;
   return text ? text : "";
 }}
 

@@ -23,6 +23,14 @@ _TILES: Final = {
     ),
 }
 """What a header says of code with tile registers."""
+_VECTORS: Final = {
+    **_TILES,
+    "OR_REFUSED": (
+        ", or where the vectors (SVE) of\n * the process have another length: "
+        "infuse_error(NULL) tells"
+    ),
+}
+"""What it says of code for vectors of a stated length."""
 
 
 _OPENED: Final = (
@@ -80,12 +88,19 @@ def header(metadata: Mapping[str, Any]) -> str:
         "COMMAND": command(metadata),
         "NUMBERS": _bytes_text(metadata),
         "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
-        **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
+        **_refusal(metadata),
     }
     text = Path(__file__).with_name("model.h").read_text("utf-8")
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
+
+
+def _refusal(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    """What is said of a process that may not run the code."""
+    if metadata.get("vector_bits"):
+        return _VECTORS
+    return _TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")
 
 
 def _needs(metadata: Mapping[str, Any]) -> str:
