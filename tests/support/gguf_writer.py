@@ -21,6 +21,17 @@ _NUMBERS: Final = {
 _STRING, _ARRAY = 8, 9
 Tensors = Mapping[str, tuple[str, Sequence[int], np.ndarray]]
 """By name: format, shape (outermost axis first), and bytes of rows."""
+_PRINTABLE: Final = [chr(i) for i in (*range(33, 127), *range(161, 173), *range(174, 256))]
+BYTE_VOCABULARY: Final[Mapping[str, Any]] = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "gpt-2",
+    "tokenizer.ggml.tokens": [*_PRINTABLE, *map(chr, range(256, 256 + 68)), "ab", "<|end|>"],
+    "tokenizer.ggml.token_type": np.array([1] * 257 + [3], np.int32),
+    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.eos_token_id": 257,
+    "tokenizer.chat_template": "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}>",
+}
+"""Fields of a tokenizer whose tokens are the bytes, `ab` and one that ends answers."""
 _NONE: Final[Tensors] = MappingProxyType({})
 
 
