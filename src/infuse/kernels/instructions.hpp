@@ -22,7 +22,7 @@
 #endif
 
 // Whether a vector is multiplied by one lane of another without being spread before (row_steps.hpp).
-#if defined(INFUSE_NEON)
+#if defined(INFUSE_NEON) || defined(INFUSE_SVE)
 #define INFUSE_BY_LANE 1
 #else
 #define INFUSE_BY_LANE 0

@@ -82,7 +82,7 @@ INFUSE_INLINE void multiply_by_lane(isize count, LaneRows a, const int32_t* b, v
     vi four[R];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      four[r] = load((const int32_t*)row[r], Full{}), row[r] += sizeof(vi);
+      four[r] = four_lanes(row[r]), row[r] += 16;
       __asm__("" : "+r"(row[r]));  // else some are computed in every step
     }
     add_lane<Layout, 0>(sum, four, b);
@@ -97,7 +97,7 @@ INFUSE_INLINE void multiply_by_lane(isize count, LaneRows a, const int32_t* b, v
     for (int r = 0; r < R; ++r) {
       int32_t lane;
       memcpy(&lane, row[r], sizeof lane);
-      one[r] = vi{lane}, row[r] += sizeof lane;
+      one[r] = LANES == 4 ? vi{lane} : splat(lane), row[r] += sizeof lane;
     }
     add_lane<Layout, 0>(sum, one, b);
   }

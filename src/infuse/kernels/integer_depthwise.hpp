@@ -121,7 +121,7 @@ INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, 
   constexpr int INPUTS = (P - 1) * S + KW;
   const isize left = ox * S - s.pad_left;
   isize first = line.begin;
-  if constexpr (Layout::BY_LANE)
+  if constexpr (Layout::BY_LANE && LANES == 4)
     for (; first + 2 * LANES <= line.end; first += 2 * LANES)
       two_neighbours<Layout, H, KW, S, P, Edge, T>(s, line, ox, first, zero, weights, sums, sink);
   sweep(first, line.end, [&](isize c, auto lanes) __attribute__((always_inline)) {

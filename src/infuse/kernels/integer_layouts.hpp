@@ -24,7 +24,7 @@ constexpr int PANEL = 2 * LANES;                 // columns of a panel
 // Rows of a tile, whose sums fill the registers; by lane they need a register each themselves.
 #if INFUSE_ORDERED
 constexpr int ROWS = detail::ORDERED_ROWS;
-#elif defined(INFUSE_NEON_DOTS)
+#elif defined(INFUSE_NEON_DOTS) || defined(INFUSE_SVE)
 constexpr int ROWS = INFUSE_REGISTERS / 4;
 #else
 constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;
@@ -85,16 +85,27 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 }
 
 // Whether four bytes are multiplied with all lanes of weights where they lie, in a lane of a register.
-#if defined(INFUSE_NEON_DOTS)
+#if defined(INFUSE_NEON_DOTS) || defined(INFUSE_SVE)
 constexpr bool QUADS_BY_LANE = true;
 #else
 constexpr bool QUADS_BY_LANE = false;
 #endif
 
+/** Four lanes, in each part of 128 bits of a vector. */
+INFUSE_INLINE vi four_lanes(const char* p) {
+#if defined(INFUSE_SVE)
+  return (vi)(sve_words)svld1rq_s32(svptrue_b32(), (const int32_t*)p);
+#else
+  return load((const int32_t*)p, Full{});
+#endif
+}
+
 /** Adds the products of the bytes in lane LANE of `a` with those of all lanes of weights. */
 template <int LANE>
 INFUSE_INLINE vi add_quads_of(vi sum, vi a, vi b) {
-#if defined(INFUSE_NEON_DOTS) && defined(__ARM_FEATURE_MATMUL_INT8)
+#if defined(INFUSE_SVE)
+  return (vi)(sve_words)svdot_lane_s32((sve_words)sum, (sve_bytes)b, (sve_bytes)a, LANE);
+#elif defined(INFUSE_NEON_DOTS) && defined(__ARM_FEATURE_MATMUL_INT8)
   INFUSE_DOT_LANE(sudot, "16b", "4b", sum, b, a, LANE);
 #elif defined(INFUSE_NEON_DOTS)
   INFUSE_DOT_LANE(sdot, "16b", "4b", sum, b, a, LANE);

@@ -20,10 +20,21 @@ struct NoHint {
 
 #if INFUSE_BY_LANE
 
+// Four numbers, in each part of 128 bits of a vector.
+INFUSE_INLINE vf four_numbers(const float* p) {
+#if defined(INFUSE_SVE)
+  return (vf)(sve_floats)svld1rq_f32(svptrue_b32(), p);
+#else
+  return load(p, Full{});
+#endif
+}
+
 // sum + x · a[LANE]
 template <int LANE>
 INFUSE_INLINE vf fma_lane(vf x, vf a, vf sum) {
-#if defined(__clang__)
+#if defined(INFUSE_SVE)
+  return (vf)(sve_floats)svmla_lane_f32((sve_floats)sum, (sve_floats)x, (sve_floats)a, LANE);
+#elif defined(__clang__)
   return fma(x, __builtin_shufflevector(a, a, LANE, LANE, LANE, LANE), sum);
 #else
   INFUSE_FMA_LANE(sum, x, a, LANE);
@@ -66,7 +77,7 @@ INFUSE_INLINE void lane_steps(vf (&sum)[U][R][V], const float* (&a)[R], const W*
       vf four[R];
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) {
-        four[i] = load(a[i], Full{}), a[i] += LANE_STEPS;
+        four[i] = four_numbers(a[i]), a[i] += LANE_STEPS;
         __asm__("" : "+r"(a[i]));  // else some are computed in every step
       }
       add_lane<0>(sum, four, b, gap);

@@ -14,7 +14,7 @@ from typing import Any, Final
 from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import all_features, architecture, cpu_features, withheld_features
-from infuse.runtime.levels import CPU_VARIABLE
+from infuse.runtime.levels import CPU_VARIABLE, VECTOR_BITS
 
 ABI: Final = 3
 LIBRARY: Final = "model.so"
@@ -217,6 +217,13 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             hint="start it without threads that have a small alternate stack for signals, let the "
             "virtual machine have them, or compile for a target without them, such as "
             '"x86-64-v4"',
+        )
+    if lengths := sorted(VECTOR_BITS.keys() & missing) if "sve" in cpu_features() else []:
+        raise CompiledModelError(
+            f"the model was built for vectors (SVE) of {VECTOR_BITS[lengths[0]]} bits, and those of "
+            "this process have another length",
+            where=str(where),
+            hint="compile it for this machine, or for the target aarch64, which runs on all",
         )
     if missing:
         hides = all_features().issuperset(missing)

@@ -26,6 +26,9 @@ extern const char infuse_embedded_weights[];
 """Declares the weights that are a part of the library."""
 
 _REFUSED = "  if (!machine_granted()) return INFUSE_REFUSED;\n"
+# The first of all: what fills memory with vectors of a stated length fills more of it where they are
+# longer.
+_NOT_OPENED = "  if (!machine_granted()) return NULL;\n"
 _OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
 INFUSE_API int infuse_create(const infuse_options* options, void** context) {
@@ -48,7 +51,7 @@ INFUSE_API int infuse_create(const infuse_options* options, void** context) {
 }
 
 INFUSE_API void* infuse_open(const void* weights, int threads) {
-  const infuse_options options = usual_options(weights, threads);
+@NOT_OPENED@  const infuse_options options = usual_options(weights, threads);
   void* context;
   infuse_create(&options, &context);
   return context;
@@ -153,6 +156,7 @@ def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
         "BYTES": f"INT64_C({info.get('weights_bytes', 0)})",
         "INSIDE": str(inside).lower(),
         "REFUSED": _REFUSED if may_refuse(info) else "",
+        "NOT_OPENED": _NOT_OPENED if may_refuse(info) else "",
         "WEIGHTS": f"options->weights ? {weights} : infuse_embedded_weights" if inside else weights,
         "BLOCKS": "\n".join(frame.open_text() for frame in frames),
     }
