@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from infuse.errors import InputError, ModelFileError
+from infuse.frontends.gguf.character_map import check_character_map
 from infuse.frontends.gguf.metadata import Metadata
 from infuse.frontends.gguf.pieces import SPACE, PieceEncoder
 from infuse.frontends.gguf.pretokenizers import pre_tokenizer
@@ -121,7 +122,9 @@ def _normalizers(metadata: Metadata, prefix: bool) -> list[Any]:
     merged = metadata.flag("tokenizer.ggml.remove_extra_whitespaces", False)
     steps = []
     if charsmap is not None and len(charsmap):
-        steps.append(library.Precompiled(charsmap.view(np.uint8).tobytes()))
+        content = charsmap.view(np.uint8).tobytes()
+        check_character_map(content)
+        steps.append(library.Precompiled(content))
     if merged:
         steps += [library.Strip(), library.Replace(tokenizers_library().Regex(" {2,}"), " ")]
     if prefix or merged:
