@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from infuse.errors import InputError, ModelFileError
+from infuse.frontends.gguf.character_map import check_character_map
 from infuse.frontends.gguf.metadata import Metadata
 from infuse.frontends.gguf.pieces import SPACE, PieceEncoder
 from infuse.frontends.gguf.pretokenizers import pre_tokenizer
@@ -31,17 +32,12 @@ def of_pairs(metadata: Metadata, tokens: Tokens) -> Encoder:
     library = tokenizers_library()
     split = pre_tokenizer(metadata.text("tokenizer.ggml.pre", "default"))
     numbers = tokens.numbers
-    merges: dict[tuple[str, str], None] = {}
-    for line in metadata.texts("tokenizer.ggml.merges"):
-        at = line.find(" ", 1)
-        pair = line[:at], line[at + 1 :]
-        if at < 0 or not pair[1]:
-            raise ModelFileError(f"{line[:80]!r} of tokenizer.ggml.merges is no pair")
-        merges.setdefault(pair)
+    lines = metadata.texts("tokenizer.ggml.merges").all()
+    merges = list(dict.fromkeys([tuple(line.split(" ", 1)) for line in lines]))
+    if not all(len(pair) == 2 and all(pair) for pair in merges):
+        raise ModelFileError("a line of tokenizer.ggml.merges is no pair")
     with library_errors(ModelFileError, "its tokens and merges do not fit"):
-        model = library.models.BPE(
-            vocab=numbers, merges=list(merges), ignore_merges=split.whole_words
-        )
+        model = library.models.BPE(vocab=numbers, merges=merges, ignore_merges=split.whole_words)
         tokenizer = library.Tokenizer(model)
         steps = [
             library.pre_tokenizers.Split(library.Regex(each), "isolated") for each in split.patterns
@@ -54,11 +50,9 @@ def of_pairs(metadata: Metadata, tokens: Tokens) -> Encoder:
 def of_pieces(metadata: Metadata, tokens: Tokens) -> Encoder:
     """SentencePiece's merging of pairs by scores."""
     prefix = metadata.flag("tokenizer.ggml.add_space_prefix", True)
-    pieces = {
-        text: number
-        for text, number in tokens.numbers.items()
-        if tokens.types[number] not in _NOT_WRITTEN
-    }
+    pieces = dict(tokens.numbers)
+    for number in np.isin(tokens.types, _NOT_WRITTEN).nonzero()[0].tolist():
+        pieces.pop(tokens.texts[number], None)
     of_bytes = [tokens.numbers.get(f"<0x{byte:02X}>", -1) for byte in range(256)]
     encoder = PieceEncoder(
         pieces,
@@ -88,7 +82,7 @@ def of_words(metadata: Metadata, tokens: Tokens) -> Encoder:
     accents = metadata.flag("tokenizer.ggml.normalizer.strip_accents", lower)
     with library_errors(ModelFileError, "its tokens do not fit"):
         model = library.models.WordPiece(
-            vocabulary, tokens.texts[unknown], max_input_chars_per_word=_LONGEST_WORD
+            vocabulary, unk_token=tokens.texts[unknown], max_input_chars_per_word=_LONGEST_WORD
         )
         tokenizer = library.Tokenizer(model)
         tokenizer.normalizer = library.normalizers.BertNormalizer(
@@ -102,31 +96,40 @@ def of_probabilities(metadata: Metadata, tokens: Tokens) -> Encoder:
     """SentencePiece's unigram model, as T5 has it."""
     library = tokenizers_library()
     scores = tokens.required_scores()
-    hidden = np.isin(tokens.types, _NOT_WRITTEN)
+    chosen: list[int] = (~np.isin(tokens.types, _NOT_WRITTEN)).nonzero()[0].tolist()
+    written = [number for number in chosen if tokens.texts[number]]
     unknown = tokens.special("unknown", 2)
     if unknown is None:
         raise ModelFileError("it names no token for unknown characters")
-    least = float(scores[~hidden].min()) if not hidden.all() else 0.0
-    pieces = [
-        (f"\0{number}" if absent and number != unknown else text, least if absent else score)
-        for number, (text, absent, score) in enumerate(zip(tokens.texts, hidden, scores.tolist()))
-    ]
-    charsmap = metadata.numbers("tokenizer.ggml.precompiled_charsmap", None)
-    merged = metadata.flag("tokenizer.ggml.remove_extra_whitespaces", False)
+    pieces = [("", 0.0), *((tokens.texts[each], float(scores[each])) for each in written)]
+    numbers = [unknown, *written]
     prefix = metadata.flag("tokenizer.ggml.add_space_prefix", False)
     with library_errors(ModelFileError, "its tokens, scores and character map do not fit"):
-        tokenizer = library.Tokenizer(library.models.Unigram(pieces, unknown, False))
-        steps = []
-        if charsmap is not None and len(charsmap):
-            steps.append(library.normalizers.Precompiled(charsmap.view(np.uint8).tobytes()))
-        if merged:
-            spaces = library.normalizers
-            steps += [spaces.Strip(), spaces.Replace(library.Regex(" {2,}"), " ")]
-        tokenizer.normalizer = library.normalizers.Sequence(steps)
-        tokenizer.pre_tokenizer = library.pre_tokenizers.Metaspace(
-            SPACE, "always" if prefix or merged else "never", split=False
-        )
-    return _of_library(tokenizer)
+        tokenizer = library.Tokenizer(library.models.Unigram(pieces, 0, False))
+        tokenizer.normalizer = library.normalizers.Sequence(_normalizers(metadata, prefix))
+    encode = _of_library(tokenizer)
+
+    def renumbered(text: str, first: bool) -> list[int]:
+        return [numbers[each] for each in encode(text, first)]
+
+    return renumbered
+
+
+def _normalizers(metadata: Metadata, prefix: bool) -> list[Any]:
+    """What a unigram model does to texts: its map of characters, then spaces."""
+    library = tokenizers_library().normalizers
+    charsmap = metadata.numbers("tokenizer.ggml.precompiled_charsmap", None)
+    merged = metadata.flag("tokenizer.ggml.remove_extra_whitespaces", False)
+    steps = []
+    if charsmap is not None and len(charsmap):
+        content = charsmap.view(np.uint8).tobytes()
+        check_character_map(content)
+        steps.append(library.Precompiled(content))
+    if merged:
+        steps += [library.Strip(), library.Replace(tokenizers_library().Regex(" {2,}"), " ")]
+    if prefix or merged:
+        steps.append(library.Prepend(" "))
+    return [*steps, library.Replace(" ", SPACE)]
 
 
 ENCODERS: Final[Mapping[str, Callable[[Metadata, Tokens], Encoder]]] = {

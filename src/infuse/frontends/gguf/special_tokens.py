@@ -22,7 +22,7 @@ END_TEXTS: Final = frozenset(
     )
 )  # fmt: skip
 """Tokens that end an answer by their text, since files name few of them."""
-_CHANNELS: Final = frozenset(("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"))
+SHOWN: Final = frozenset(("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"))
 """Tokens inside of an answer that are a part of its text."""
 
 
@@ -39,11 +39,6 @@ def end_numbers(numbers: Mapping[str, int], named: Set[int]) -> frozenset[int]:
     if "<|tool_response>" in texts:
         texts -= {"</s>"}
     return frozenset(numbers[text] for text in texts) | named
-
-
-def is_part_of_text(text: str) -> bool:
-    """Whether a token that steers is shown nevertheless."""
-    return text in _CHANNELS
 
 
 class TokenMatcher:

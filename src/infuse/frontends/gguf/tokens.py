@@ -34,7 +34,7 @@ class Tokens:
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
-        self.texts: list[str] = list(metadata.texts("tokenizer.ggml.tokens"))
+        self.texts: list[str] = metadata.texts("tokenizer.ggml.tokens").all()
         count = len(self.texts)
         self.numbers = dict(zip(self.texts, range(count)))
         empty = self.texts.count("")

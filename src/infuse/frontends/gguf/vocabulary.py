@@ -13,12 +13,7 @@ from infuse.frontends.gguf.encoders import ENCODERS, Encoder
 from infuse.frontends.gguf.metadata import Metadata
 from infuse.frontends.gguf.pieces import SPACE
 from infuse.frontends.gguf.pretokenizers import pre_tokenizer
-from infuse.frontends.gguf.special_tokens import (
-    END_TEXTS,
-    TokenMatcher,
-    end_numbers,
-    is_part_of_text,
-)
+from infuse.frontends.gguf.special_tokens import END_TEXTS, SHOWN, TokenMatcher, end_numbers
 from infuse.frontends.gguf.tokens import (
     BYTE,
     CONTROL,
@@ -27,6 +22,7 @@ from infuse.frontends.gguf.tokens import (
     USER_DEFINED,
     Tokens,
 )
+from infuse.ir.collection import uncollected
 
 _TEMPLATE: Final = "tokenizer.chat_template"
 _BEGINNINGS: Final[Mapping[str, int]] = {"llama": 1, "bert": 101}
@@ -50,7 +46,8 @@ class Vocabulary:
         needs it.
         """
         try:
-            self._read(metadata)
+            with uncollected():
+                self._read(metadata)
         except InfuseError as error:
             if not (error.where or "").startswith(metadata.where):
                 error.within(metadata.where)
@@ -76,9 +73,8 @@ class Vocabulary:
         for number in self.ends:
             if tokens.texts[number] in END_TEXTS:
                 tokens.types[number] = CONTROL
-        for text, number in tokens.numbers.items():
-            if is_part_of_text(text):
-                tokens.types[number] = USER_DEFINED
+        for text in SHOWN & tokens.numbers.keys():
+            tokens.types[tokens.numbers[text]] = USER_DEFINED
         self._set_matchers(metadata)
         self._encode: Encoder = ENCODERS[self.kind](metadata, tokens)
         self._pieces = _pieces_of(self.kind, tokens)

@@ -52,11 +52,24 @@ class Strings(Sequence[str]):
         return self._decoded(numbers)
 
     def __iter__(self) -> Iterator[str]:
-        data, ends = self._data, self._ends
+        return iter(self.all())
+
+    def all(self) -> list[str]:
+        """All strings, decoded together, which takes a fraction of the time."""
+        ends = np.frombuffer(self._ends, np.uint64).astype(np.int64)
+        data = np.frombuffer(self._data[ends[0] : ends[-1]], np.uint8)
+        lengths = (ends[:-1, None] - ends[0] + np.arange(8)).reshape(-1)
+        joined = np.delete(data, lengths)
+        borders = ends - ends[0] - 8 * np.arange(len(ends))
+        begins = (joined & 0xC0) != 0x80
         try:
-            yield from [str(data[start + 8 : end], "utf-8") for start, end in pairwise(ends)]
-        except UnicodeDecodeError:
-            yield from map(self._decoded, range(len(self)))
+            if not begins[borders[borders < len(joined)]].all():
+                raise ValueError("a string begins within a character")
+            text = joined.tobytes().decode()
+        except ValueError:
+            return [self._decoded(number) for number in range(len(self))]
+        characters = np.concatenate([[0], np.cumsum(begins)])[borders].tolist()
+        return [text[start:end] for start, end in pairwise(characters)]
 
     def _decoded(self, number: int) -> str:
         start, end = self._ends[number] + 8, self._ends[number + 1]
