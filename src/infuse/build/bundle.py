@@ -43,7 +43,8 @@ def bundle(
 
     OptionError for a target that has no such library or is not that of `library`, for a model of
     which Python runs a part, and where the folder is something else. UnsupportedOperatorError for a
-    model that needs functions that `library` lacks. CompiledModelError for a `library` that is none.
+    model that needs functions that `library` lacks. CompiledModelError for a `library` that is
+    none.
     """
     path = Path(output)
     if not (path / BUNDLED).is_file() and not _is_bundle(path):

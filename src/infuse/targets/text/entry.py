@@ -155,9 +155,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
 {_state_text(frames, language, added)}"""
 
 
-def _opening(
-    frames: Sequence[ProgramText], info: Mapping[str, Any], language: Language
-) -> str:
+def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any], language: Language) -> str:
     """What opens contexts and lets others end their runs."""
     inside = bool(info.get("embedded"))
     weights = "(const char*)options->weights"
