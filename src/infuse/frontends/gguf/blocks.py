@@ -9,10 +9,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from infuse.immutable import Immutable
+from infuse.frontends.parts import Floats, Parts
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Floats: TypeAlias = npt.NDArray[np.float32]
 
 _MANY: Final = 256
 """Weights of a block of formats that have scales of scales."""
@@ -25,27 +24,6 @@ _E2M1: Final = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 _NIBBLES: Final = np.array([0, 4], np.uint8)[:, None]
 _PAIRS: Final = np.array([0, 2, 4, 6], np.uint8)[:, None]
 _BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
-
-
-class Parts(Immutable, eq=False):
-    """weight = scale · quant + offset in float32, with a scale and an offset for each group of
-    `group` weights in a row: quants int8 or uint8 (n, k), scales and offsets (n, k / group).
-    """
-
-    quants: npt.NDArray[Any]
-    scale: Floats
-    offset: Floats | None
-    group: int
-
-    def weights(self) -> Floats:
-        """The weights in float32: (n, k)."""
-        n, k = self.quants.shape
-        grouped = self.quants.reshape(n, k // self.group, self.group).astype(np.float32)
-        with np.errstate(invalid="ignore", over="ignore"):
-            grouped *= self.scale[:, :, None]
-            if self.offset is not None:
-                grouped += self.offset[:, :, None]
-        return grouped.reshape(n, k)
 
 
 def q4_0(data: Bytes) -> Parts:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from infuse.errors import TypeMismatchError, UnsupportedOperatorError
 from infuse.frontends.gguf import blocks
-from infuse.frontends.gguf.blocks import Bytes, Parts
+from infuse.frontends.gguf.blocks import Bytes
+from infuse.frontends.parts import Parts
 from infuse.immutable import Immutable
 
 _AT_ONCE: Final = 1 << 20
