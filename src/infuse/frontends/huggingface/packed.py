@@ -28,9 +28,10 @@ _FP8: Final = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astyp
 
 
 class PackedLinear(Immutable, eq=False):
-    """The weight of a linear layer, (out, in), exact for scales of 16 bits: with zero points, those
-    of float32 are rounded by half a unit of the product in the offset. `order`: which input each column of the parts takes,
+    """The weight of a linear layer, (out, in). `order`: which input each column of the parts takes,
     int64 (in), where that is not their own order.
+
+    Exact for scales of 16 bits; scales of float32 with zero points are rounded in the offset.
     """
 
     parts: Parts
