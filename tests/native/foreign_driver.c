@@ -77,7 +77,8 @@ int main(int count, char** arguments) {
   }
   void* context = program ? start(program, threads) : open(weights, threads);
   int64_t* dims = calloc((size_t)total + 1, 8);
-  int64_t status = (program ? sized(program, values, dims) : shapes(values, dims)) ? 100 : 0;
+  int64_t status = context ? 0 : 5;  // INFUSE_REFUSED
+  if (!status && (program ? sized(program, values, dims) : shapes(values, dims))) status = 100;
   void** made = calloc((size_t)outputs + 1, sizeof *made);
   const int64_t* at = dims;
   for (int64_t i = 0; !status && i < outputs; at += ranks[i], ++i) {
@@ -99,6 +100,6 @@ int main(int count, char** arguments) {
       fwrite(own ? own : made[i], 1, (size_t)bytes, answer);
     }
   }
-  close(context);
+  if (context) close(context);
   return fclose(answer) ? 9 : 0;
 }

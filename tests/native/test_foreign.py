@@ -27,6 +27,8 @@ from tests.native.op_cases import GROUPS, check, members, native_cases
 from tests.native.test_quantized import quantized_network
 
 TARGET = "aarch64"
+VECTORS = {"sve128": "max,sve128=on", "sve256": "max,sve256=on"}
+"""Processors of the emulator whose vectors have the length that a target states."""
 elsewhere = pytest.mark.skipif(architecture() == TARGET, reason="this machine runs such models")
 pytestmark = pytest.mark.row("R6")
 
@@ -105,13 +107,14 @@ def test_failures_cross_over(tmp_path: Path) -> None:
 
 @needs_emulator
 @pytest.mark.parametrize("dtype", [dtypes.uint8, dtypes.int8], ids=str)
-@pytest.mark.parametrize("unit", ["asimddp", "i8mm"])
+@pytest.mark.parametrize("unit", ["asimddp", "i8mm", "sve256"])
 def test_integers_are_multiplied_by_units_for_dot_products(
-    unit: str, dtype: DType, tmp_path: Path
+    unit: str, dtype: DType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products, windows and filters of one channel, beside the same code without the units, which
     is exact.
     """
+    monkeypatch.setenv("QEMU_CPU", VECTORS.get(unit, "max"))
     quantized = quantized_network(dtype)
     graph, feeds = infuse.optimize(quantized.graph), quantized.feeds()
     model = compiled(graph, tmp_path / unit, f"{TARGET}+{unit}")
@@ -124,9 +127,13 @@ def test_integers_are_multiplied_by_units_for_dot_products(
 
 
 @needs_emulator
-def test_bfloat16_is_multiplied_by_its_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vectors", ["", "+sve256"])
+def test_bfloat16_is_multiplied_by_its_unit(
+    vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QEMU_CPU", VECTORS.get(vectors[1:], "max"))
     graph, rng = network(), np.random.default_rng(0)
-    model = compiled(graph, tmp_path, f"{TARGET}+bf16", "bf16")
+    model = compiled(graph, tmp_path, f"{TARGET}+bf16{vectors}", "bf16")
     x = rng.standard_normal((3, 5, 20, 20)).astype(np.float32)
     expected, actual = evaluate(graph, {"x": x})["y0"], run_foreign(model, {"x": x}, tmp_path)["y0"]
     assert np.abs(actual - expected).max() < 0.02 * np.abs(expected).max()
@@ -134,14 +141,48 @@ def test_bfloat16_is_multiplied_by_its_unit(tmp_path: Path) -> None:
         compiled(graph, tmp_path / "plain", precision="bf16")
 
 
+@needs_emulator
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", [*VECTORS, "sve2+sve256"])
+def test_vectors_have_the_length_that_a_target_states(
+    name: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QEMU_CPU", VECTORS[name.rpartition("+")[2]])
+    graph = network()
+    model = compiled(graph, tmp_path, f"{TARGET}+{name}", precision)
+    x = np.random.default_rng(0).standard_normal((3, 5, 20, 20)).astype(np.float32)
+    x[0, 0, :2, :3] = [[np.inf, -0.0, 1e-40], [-np.inf, np.nan, -1e-40]]
+    expected, actual = evaluate(graph, {"x": x})["y0"], run_foreign(model, {"x": x}, tmp_path)["y0"]
+    near = 2e-4 if precision == "fp32" else 5e-2
+    np.testing.assert_allclose(actual, expected, rtol=near, atol=1e-6)
+
+
+@needs_emulator
+@pytest.mark.parametrize("processor", [VECTORS["sve128"], "max,sve512=on"])
+def test_vectors_of_another_length_are_refused(
+    processor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QEMU_CPU", processor)
+    make = Builder()
+    make.output(make("Relu", make.input(3, name="x")))
+    model = compiled(make.graph, tmp_path, f"{TARGET}+sve256")
+    with pytest.raises(ForeignFailure, match="SVE vectors of 256 bits"):
+        run_foreign(model, {"x": np.ones(3, np.float32)}, tmp_path)
+
+
 @pytest.mark.full
 @needs_emulator
+@pytest.mark.parametrize("name", ["", *VECTORS])
 @pytest.mark.parametrize("group", GROUPS)
-def test_operators_agree_on_another_machine(group: str, tmp_path: Path) -> None:
+def test_operators_agree_on_another_machine(
+    group: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The short table of operators, emulated."""
+    monkeypatch.setenv("QEMU_CPU", VECTORS.get(name, "max"))
+    target = f"{TARGET}+{name}" if name else TARGET
 
     def run(graph: Graph, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        return run_foreign(compiled(graph, tmp_path), feeds, tmp_path, 1)
+        return run_foreign(compiled(graph, tmp_path, target), feeds, tmp_path, 1)
 
     check(native_cases(members(group), full=False), run=run)
 

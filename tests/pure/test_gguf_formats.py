@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from infuse.errors import InputError, ShapeError, TypeMismatchError, UnsupportedOperatorError
-from infuse.frontends.gguf.formats import FORMATS, SUPPORTED, format_of
 from infuse.frontends.gguf.quantize import quantize
+from infuse.ops.core.weight_formats import FORMATS, SUPPORTED, format_of
 
 BLOCKS = [name for name in SUPPORTED if FORMATS[name].unpacked is not None]
 FLOATS = ("F32", "F16", "BF16")

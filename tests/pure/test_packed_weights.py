@@ -16,7 +16,7 @@ import pytest
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.huggingface.bits import unpacked
 from infuse.frontends.huggingface.packed import PackedLinear, PackedWeights
-from infuse.frontends.parts import Parts
+from infuse.ops.core.weight_blocks import Parts
 
 Arrays = dict[str, np.ndarray]
 OUT, IN, GROUP = 32, 128, 32

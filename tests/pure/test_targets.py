@@ -50,8 +50,8 @@ def test_what_a_machine_does_not_tell_of_its_caches_is_usual(tmp_path: Path) -> 
     ("x86_64", AVX2, 8, 16, 6, 2),
     ("x86_64", AVX512, 16, 32, 12, 2),
     ("x86_64", AVX512 | {"avx512_vnni"}, 16, 32, 12, 4),
-    ("aarch64", frozenset(), 4, 32, 12, 2),
-    ("aarch64", frozenset(("asimddp",)), 4, 32, 12, 4),
+    ("aarch64", frozenset(), 4, 32, 8, 2),
+    ("aarch64", frozenset(("asimddp",)), 4, 32, 8, 4),
 ])  # fmt: skip
 def test_a_machine_has_the_tile_that_fills_its_registers(
     architecture: str, features: frozenset[str], lanes: int, registers: int, rows: int, int8: int

@@ -1,11 +1,14 @@
-"""Tile registers count among what a processor has only where the system lets a process use them."""
+"""Tile registers count among what a processor has only where the system lets a process use them,
+and vectors of a stated length where those of the process have it.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from infuse.errors import CompiledModelError
+from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime import cpus
 from infuse.runtime.folder import check_cpu
 from infuse.targets import DotType, Target
@@ -109,3 +112,40 @@ def test_units_of_tiles_come_first_and_need_all_their_features() -> None:
     without = Target.resolve("x86-64-v4+amx_bf16+amx_int8+avx512_vnni").machine
     assert not without.tiled
     assert Target.resolve(names).flags[:2] == ("-mamx-bf16", "-mamx-tile")
+
+
+@pytest.mark.parametrize(("answer", "name"), [
+    (16, "sve128"), (32, "sve256"), (32 | 1 << 17, "sve256"), (64, ""), (-1, ""),
+])  # fmt: skip
+def test_vectors_count_by_the_length_that_a_process_has(
+    answer: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "processor : 0\nFeatures\t: fp asimd asimddp sve\n"
+    monkeypatch.setattr(cpus, "_read", lambda path: text if path.name == "cpuinfo" else "")
+    system = SimpleNamespace(prctl=lambda *request: answer)
+    monkeypatch.setattr(cpus.ctypes, "CDLL", lambda _: system)
+    monkeypatch.setattr("infuse.runtime.folder.architecture", lambda: "aarch64")
+    monkeypatch.setattr("infuse.targets.base.architecture", lambda: "aarch64")
+    forget()
+    try:
+        assert cpus.cpu_features() == {"fp", "asimd", "asimddp", "sve"} | ({name} - {""})
+        assert Target.resolve("native").machine.vector_bits == 128
+        needs = {"machine": "aarch64", "cpu_features": ["sve256"], "vector_bits": 256}
+        if name == "sve256":
+            check_cpu(needs, Path("model"))
+        else:
+            with pytest.raises(CompiledModelError, match="of 256 bits, and those of this process"):
+                check_cpu(needs, Path("model"))
+    finally:
+        forget()
+
+
+def test_a_target_states_one_length_of_vectors() -> None:
+    with pytest.raises(OptionError, match="two lengths of vectors: sve128 and sve256"):
+        Target.resolve("linux-arm64+sve128+sve256")
+    with pytest.raises(OptionError, match="no kernel has a use"):
+        Target.resolve("macos-arm64+sve256")
+    target = Target.resolve("linux-arm64+sve2+sve256")
+    assert (target.machine.lanes, target.vector_bits) == (8, 256)
+    assert target.flags == ("-msve-vector-bits=256",)
+    assert target.cpu == "generic+sve+sve2"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.frontends.gguf.formats import FORMATS
 from infuse.frontends.gguf.quantize import quantize
+from infuse.ops.core.weight_formats import FORMATS
 
 _NUMBERS: Final = {
     "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6,
@@ -21,6 +21,17 @@ _NUMBERS: Final = {
 _STRING, _ARRAY = 8, 9
 Tensors = Mapping[str, tuple[str, Sequence[int], np.ndarray]]
 """By name: format, shape (outermost axis first), and bytes of rows."""
+_PRINTABLE: Final = [chr(i) for i in (*range(33, 127), *range(161, 173), *range(174, 256))]
+BYTE_VOCABULARY: Final[Mapping[str, Any]] = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "gpt-2",
+    "tokenizer.ggml.tokens": [*_PRINTABLE, *map(chr, range(256, 256 + 68)), "ab", "<|end|>"],
+    "tokenizer.ggml.token_type": np.array([1] * 257 + [3], np.int32),
+    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.eos_token_id": 257,
+    "tokenizer.chat_template": "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}>",
+}
+"""Fields of a tokenizer whose tokens are the bytes, `ab` and one that ends answers."""
 _NONE: Final[Tensors] = MappingProxyType({})
 
 
@@ -138,3 +149,14 @@ def _text(value: str) -> bytes:
 
 def _padded(data: bytes, alignment: int) -> bytes:
     return data + bytes(-len(data) % alignment)
+
+
+def random_rows(form: str, rows: int, blocks: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of random blocks whose weights are numbers up to 50, uint8 (rows, bytes)."""
+    block = FORMATS[form]
+    data = rng.integers(0, 256, (32 * rows * blocks + 64, block.bytes), np.uint8)
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(block.dequantize(data)).max(1)
+    usable = data[(largest < 50) & (largest > 1e-4)]
+    picked: np.ndarray = usable[: rows * blocks].reshape(rows, -1)
+    return picked

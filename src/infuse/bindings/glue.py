@@ -12,7 +12,7 @@ from infuse.bindings.interface import Interface, Tensor
 from infuse.bindings.names import c_literal, shown
 from infuse.bindings.templates import filled
 from infuse.ir import dim_text, dims
-from infuse.runtime.folder import WEIGHTS
+from infuse.runtime.folder import WEIGHTS, may_refuse
 from infuse.targets.text.names import prefixed
 
 _PART: Final = 1 << 20
@@ -85,9 +85,7 @@ def _long_literal(text: str) -> str:
 def _refusal(metadata: dict[str, Any]) -> str:
     """The text for a code of infuse_create; a library with tile registers knows more."""
     text = "infuse_status(code)"
-    return (
-        f"code == INFUSE_REFUSED ? infuse_error(NULL) : {text}" if metadata.get("tiles") else text
-    )
+    return f"code == INFUSE_REFUSED ? infuse_error(NULL) : {text}" if may_refuse(metadata) else text
 
 
 def _rank(result: Tensor) -> str:

@@ -1,36 +1,12 @@
 // Scaled dot-product attention in blocks: no matrix of all scores ever exists.
 #pragma once
-#include "attention_space.hpp"
+#include "attention_products.hpp"
 #include "rows.hpp"
 #include "transpose.hpp"
 
 namespace infuse {
 
 namespace attention_detail {
-
-/** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
-template <class Kind, int R, int V, int Row, int Step>
-INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, isize b_step,
-                            isize depth, vf (&sum)[R][V]) {
-  const auto step = [&](int u) __attribute__((always_inline)) {
-    decltype(load(b, Full{})) right[V];
-#pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) right[v] = load(b + v * LANES, Full{});
-    b += b_step;
-#pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) {
-      const auto left = splat(a[i * Row + u * Step]);
-#pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) sum[i][v] = Kind::add(sum[i][v], left, right[v]);
-    }
-  };
-  if constexpr (INFUSE_ORDERED)
-    return detail::in_order(depth, step, [&](int count) __attribute__((always_inline)) {
-      a += count * Step;
-      INFUSE_ORDER(a);
-    });
-  for (isize p = 0; p < depth; ++p, a += Step) step(0);
-}
 
 /** Scores of R queries with V vectors of keys. */
 template <class Kind, int R, int V>
@@ -227,6 +203,7 @@ inline void clear(const Unit& unit) {
 /** How queries, keys, weights and values are laid out and multiplied: as floats. */
 struct Floats : ByVectors<Floats> {
   typedef float Word;
+  static constexpr bool FLOATS = true;  // whether words are numbers
 
   /** Words of n numbers that are summed up over. */
   static INFUSE_INLINE isize depth(isize n) { return n; }

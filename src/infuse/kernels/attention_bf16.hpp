@@ -12,6 +12,7 @@ namespace attention_detail {
 
 /** Pairs of neighbours: along the size of a head in queries and keys, along the keys in weights and values. */
 struct Pairs : ByVectors<Pairs> {
+  static constexpr bool FLOATS = false;
   typedef int32_t Word;
   static constexpr isize CHUNK = 64;  // pairs of a row that are rounded at once
 

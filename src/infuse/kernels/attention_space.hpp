@@ -1,8 +1,8 @@
 // The memory of attention (attention.hpp), and the queries and keys that are in work in it.
 #pragma once
 #include "attention_masks.hpp"
-#include "ordered.hpp"
 #include "platform.hpp"
+#include "row_steps.hpp"
 #include "tiles.hpp"
 
 namespace infuse {
@@ -10,7 +10,9 @@ namespace infuse {
 namespace attention_detail {
 
 // Queries that share the loads of a panel.
-constexpr int ROWS = INFUSE_ORDERED ? detail::ORDERED_ROWS : INFUSE_REGISTERS * 3 / 8;
+constexpr int ROWS = INFUSE_ORDERED   ? detail::ORDERED_ROWS
+                     : INFUSE_BY_LANE ? INFUSE_REGISTERS / 4
+                                      : INFUSE_REGISTERS * 3 / 8;
 constexpr isize PANEL = 2 * LANES;
 constexpr isize MOST_KEYS = 256;
 constexpr isize MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once

@@ -133,11 +133,11 @@ INFUSE_NOINLINE void window_tile(const float* a, isize step, isize taps, isize l
     for (int j = 0; j < V; ++j) sum[i][j] = vf{};
 #pragma GCC unroll 1
   for (isize t = 0; t < taps; ++t, a += line) {
-    if constexpr (INFUSE_ORDERED) {
+    if constexpr (OWN_STEPS) {
       const float* rows[MR];
 #pragma GCC unroll 16
       for (int i = 0; i < MR; ++i) rows[i] = a + i * step;
-      ordered_steps(sum, rows, b, k);
+      row_steps(sum, rows, b, k);
       continue;
     }
     const RowGroups rows(a, step);

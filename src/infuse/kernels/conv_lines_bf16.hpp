@@ -94,9 +94,11 @@ INFUSE_INLINE WindowTile window_tile_of(isize rows) {
 #if INFUSE_TILE_ROWS >= 6
       rounded_windows<5, V>,  rounded_windows<6, V>,
 #endif
+#if INFUSE_TILE_ROWS >= 8
+      rounded_windows<7, V>,  rounded_windows<8, V>,
+#endif
 #if INFUSE_TILE_ROWS == 12
-      rounded_windows<7, V>,  rounded_windows<8, V>,  rounded_windows<9, V>,
-      rounded_windows<10, V>, rounded_windows<11, V>, rounded_windows<12, V>,
+      rounded_windows<9, V>,  rounded_windows<10, V>, rounded_windows<11, V>, rounded_windows<12, V>,
 #endif
   };
   return tiles[rows - 1];

@@ -31,6 +31,16 @@ INFUSE_INLINE vi truncated_lanes(vf x) {
   return select(inside, to_int(select(inside, x, vf{})), splat(INT32_MIN));
 #endif
 }
+// Of which the low 16 bits are used.
+INFUSE_INLINE vi truncated_low(vf x) {
+#if defined(INFUSE_NEON)
+  vi near;  // no float is INT32_MAX but what lies above
+  INFUSE_TRUNCATE_NEAR(near, x);
+  return near ^ (vi)(near == splat(INT32_MAX));
+#else
+  return truncated_lanes(x);
+#endif
+}
 template <class S> INFUSE_INLINE uint64_t truncated_unsigned(S x) {
   constexpr S limit = S(power_of_two<S>(63));
   if (x >= limit) return x < 2 * limit ? uint64_t(x) : uint64_t(1) << 63;
@@ -54,7 +64,7 @@ template <class T> struct Convert {
   // Types of up to 16 bits, and int32.
   static INFUSE_INLINE vi of(vf x) {
     constexpr int over = 32 - 8 * int(sizeof(T));
-    vi whole = truncated_lanes(x);
+    vi whole = sizeof(T) < 4 ? truncated_low(x) : truncated_lanes(x);
     return T(-1) > T(0) ? whole & int32_t(0xffffffffu >> over) : whole << over >> over;
   }
 };

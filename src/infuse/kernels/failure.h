@@ -53,7 +53,9 @@ static inline const char* status_text(int status) {
       return "the options are invalid: another version of the header, weights of another length, "
              "or addresses that are not multiples of 64";
     case INFUSE_BUSY: return "the context runs another call";
-    case INFUSE_REFUSED: return "the system does not let this process use the tile registers (AMX)";
+    case INFUSE_REFUSED:
+      return "the processor lacks instructions that the code is compiled for, or the system does not "
+             "let this process use its tile registers (AMX), or its vectors (SVE) have another length";
   }
   return "an unknown code";
 }

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gemm_blocks.hpp"
-#include "ordered.hpp"
+#include "row_steps.hpp"
 #include "threads.hpp"
 
 namespace infuse {
@@ -55,10 +55,10 @@ INFUSE_NOINLINE void tile(const float* const* rows, isize taps, isize k, isize o
       for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
       rows += R;
       isize p = -k;
-      if constexpr (INFUSE_ORDERED) {
+      if constexpr (OWN_STEPS) {
 #pragma GCC unroll 16
         for (int i = 0; i < R; ++i) a[i] -= k;
-        ordered_steps(sum, a, b, k);
+        row_steps(sum, a, b, k);
       } else if constexpr (U > 1) {
 #pragma GCC unroll 1
         for (; p <= -U; p += U)
@@ -91,9 +91,11 @@ INFUSE_INLINE Tile<W> tile_of(isize rows) {
 #if INFUSE_TILE_ROWS >= 6
       tile<5, V, W>,  tile<6, V, W>,
 #endif
+#if INFUSE_TILE_ROWS >= 8
+      tile<7, V, W>,  tile<8, V, W>,
+#endif
 #if INFUSE_TILE_ROWS == 12
-      tile<7, V, W>,  tile<8, V, W>,  tile<9, V, W>,
-      tile<10, V, W>, tile<11, V, W>, tile<12, V, W>,
+      tile<9, V, W>,  tile<10, V, W>, tile<11, V, W>, tile<12, V, W>,
 #endif
   };
   return tiles[rows - 1];
@@ -180,11 +182,15 @@ INFUSE_NOINLINE void full_tile(const float* a, isize lda, isize k, const W* b, i
   vf sum[MR][2];
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
-  if constexpr (INFUSE_ORDERED && Keep::IS_HINT) {
+  if constexpr (OWN_STEPS && Keep::IS_HINT) {
     const float* rows[MR];
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) rows[i] = a + i * lda;
-    ordered_steps(sum, rows, b, k);
+    row_steps(sum, rows, b, k, 0, [&](isize p) __attribute__((always_inline)) {
+      constexpr isize STEP = max(CACHE_LINE / (NR * isize(sizeof(W))), isize(1));
+#pragma GCC unroll 16
+      for (isize q = p; q < p + HINT_STEPS; q += STEP) keep(q, vf{}, vf{});
+    });
   } else {
     const RowGroups<float> rows(a, lda);
 #pragma GCC unroll 1

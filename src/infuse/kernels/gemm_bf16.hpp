@@ -21,7 +21,10 @@ INFUSE_INLINE vf dot_pairs(vf sum, vi a, vi b) {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   INFUSE_ADDING(vdpbf16ps, sum, a, b);
   return sum;
-#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#elif defined(INFUSE_SVE) && defined(__ARM_FEATURE_SVE_BF16)
+  typedef svbfloat16_t sve_halves __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+  return (vf)(sve_floats)svbfdot_f32((sve_floats)sum, (sve_halves)a, (sve_halves)b);
+#elif defined(INFUSE_NEON) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   INFUSE_DOT(bfdot, "8h", sum, a, b);
   return sum;
 #else
@@ -154,9 +157,11 @@ INFUSE_INLINE PairTile pair_tile_of(isize rows) {
 #if INFUSE_TILE_ROWS >= 6
       pair_tile<5, V>,  pair_tile<6, V>,
 #endif
+#if INFUSE_TILE_ROWS >= 8
+      pair_tile<7, V>,  pair_tile<8, V>,
+#endif
 #if INFUSE_TILE_ROWS == 12
-      pair_tile<7, V>,  pair_tile<8, V>,  pair_tile<9, V>,
-      pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
+      pair_tile<9, V>,  pair_tile<10, V>, pair_tile<11, V>, pair_tile<12, V>,
 #endif
   };
   return tiles[rows - 1];

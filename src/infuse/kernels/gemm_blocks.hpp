@@ -8,24 +8,26 @@
 
 #include "ahead.hpp"
 #include "gemm_sizes.hpp"
-#include "ordered.hpp"
 #include "platform.hpp"
+#include "row_steps.hpp"
 
 namespace infuse {
 namespace detail {
 
 // Rows and panels of a tile. Two panels need fewer loads for as many sums, where registers hold
 // them.
-#if INFUSE_LANES == 16
-constexpr int BLOCK_ROWS = MR < 6 ? MR : 6, BLOCK_PANELS = 2;
+#if INFUSE_LANES == 16 || INFUSE_BY_LANE
+#define INFUSE_BLOCK_PANELS 2
+constexpr int BLOCK_ROWS = INFUSE_BY_LANE ? min(MR, isize(5)) : MR < 6 ? MR : 6, BLOCK_PANELS = 2;
 #else
+#define INFUSE_BLOCK_PANELS 1
 constexpr int BLOCK_ROWS = MR, BLOCK_PANELS = 1;
 #endif
 constexpr isize BLOCK_COLUMNS = BLOCK_PANELS * NR;
 constexpr int BLOCK_VECTORS = 2 * BLOCK_PANELS;
 
 // The most numbers of k of a block: B takes two thirds of the first level cache.
-constexpr isize BLOCK_STEP = 16;
+constexpr isize BLOCK_STEP = HINT_STEPS;
 constexpr isize BLOCK_DEPTH =
     max(INFUSE_L1_BYTES / 3 * 2 / (BLOCK_COLUMNS * isize(sizeof(float))) / BLOCK_STEP, isize(1)) *
     BLOCK_STEP;
@@ -48,7 +50,13 @@ INFUSE_INLINE void block_sums(const float* const* rows, isize step, isize taps, 
     if constexpr (INFUSE_ORDERED) {
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) a[i] = rows[i] + offset;
-      ordered_steps(sum, a, b, k);
+      row_steps(sum, a, b, k);
+      continue;
+    }
+    if constexpr (INFUSE_BY_LANE) {
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) a[i] = rows[i] + offset;
+      row_steps(sum, a, b, k, gap, [&](isize) __attribute__((always_inline)) { each(); });
       continue;
     }
 #pragma GCC unroll 16
@@ -108,9 +116,11 @@ INFUSE_INLINE BlockTile block_tile_of(isize rows) {
 #if INFUSE_TILE_ROWS >= 6
       block_tile<5, V>,  block_tile<6, V>,
 #endif
-#if INFUSE_TILE_ROWS == 12 && INFUSE_LANES != 16
-      block_tile<7, V>,  block_tile<8, V>,  block_tile<9, V>,
-      block_tile<10, V>, block_tile<11, V>, block_tile<12, V>,
+#if INFUSE_TILE_ROWS >= 8 && INFUSE_BLOCK_PANELS == 1
+      block_tile<7, V>,  block_tile<8, V>,
+#endif
+#if INFUSE_TILE_ROWS == 12 && INFUSE_BLOCK_PANELS == 1
+      block_tile<9, V>,  block_tile<10, V>, block_tile<11, V>, block_tile<12, V>,
 #endif
   };
   return tiles[rows - 1];
@@ -118,7 +128,7 @@ INFUSE_INLINE BlockTile block_tile_of(isize rows) {
 
 // By rows, and columns of which the last vector may have a part only.
 INFUSE_INLINE BlockTile block_tile_for(isize rows, isize width) {
-#if INFUSE_LANES == 16
+#if INFUSE_BLOCK_PANELS == 2
   if (width > 3 * LANES) return block_tile_of<4>(rows);
   if (width > 2 * LANES) return block_tile_of<3>(rows);
 #endif

@@ -12,6 +12,10 @@
   INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6) INFUSE_SHARED_TILE(how, 7)    \
   INFUSE_SHARED_TILE(how, 8) INFUSE_SHARED_TILE(how, 9) INFUSE_SHARED_TILE(how, 10)   \
   INFUSE_SHARED_TILE(how, 11) INFUSE_SHARED_TILE(how, 12)
+#elif INFUSE_TILE_ROWS == 8
+#define INFUSE_SHARED_TILES(how)                                                      \
+  INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6) INFUSE_SHARED_TILE(how, 7)    \
+  INFUSE_SHARED_TILE(how, 8)
 #elif INFUSE_TILE_ROWS == 6
 #define INFUSE_SHARED_TILES(how) INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6)
 #else
@@ -28,7 +32,7 @@
 #define INFUSE_SHARED_BLOCK(how, R, V)                                                           \
   how template void block_tile<R, V>(const float* const*, isize, isize, isize, isize, const float*,  \
                                      isize, const float*, float*, isize, LinesAhead);
-#if INFUSE_LANES == 16
+#if INFUSE_BLOCK_PANELS == 2
 #define INFUSE_SHARED_BLOCK_ROW(how, R)                                                 \
   INFUSE_SHARED_BLOCK(how, R, 1) INFUSE_SHARED_BLOCK(how, R, 2)                         \
   INFUSE_SHARED_BLOCK(how, R, 3) INFUSE_SHARED_BLOCK(how, R, 4)
@@ -38,7 +42,7 @@
 #endif
 #if INFUSE_TILE_ROWS == 4
 #define INFUSE_SHARED_BLOCKS(how)
-#elif INFUSE_TILE_ROWS == 6 || INFUSE_LANES == 16
+#elif INFUSE_TILE_ROWS == 6 || INFUSE_BLOCK_PANELS == 2
 #define INFUSE_SHARED_BLOCKS(how) INFUSE_SHARED_BLOCK_ROW(how, 5) INFUSE_SHARED_BLOCK_ROW(how, 6)
 #else
 #define INFUSE_SHARED_BLOCKS(how)                                                       \

@@ -8,7 +8,7 @@ namespace infuse {
 // Columns of a packed panel, and the most rows of a register tile.
 constexpr isize NR = 2 * LANES;
 constexpr isize MR = INFUSE_TILE_ROWS;
-static_assert(MR == 4 || MR == 6 || MR == 12, "tiles of other heights are not listed (tile_of)");
+static_assert(MR == 4 || MR == 6 || MR == 8 || MR == 12, "tiles of other heights are not listed (tile_of)");
 static_assert(2 * MR + 3 <= INFUSE_REGISTERS, "sums, columns and a number of a row fill the registers");
 
 struct GemmSizes {

@@ -94,12 +94,14 @@ INFUSE_INLINE void store(bfloat16* p, float x, One) { *p = bfloat16(x); }
 namespace half_detail {
 
 typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
-#if defined(__clang__) && defined(__F16C__)
+#if defined(INFUSE_SVE)
+typedef __fp16 vhalf __attribute__((vector_size(LANES * 2)));
+#elif defined(__clang__) && defined(__F16C__)
 typedef _Float16 vhalf __attribute__((vector_size(LANES * 2)));
 #endif
 
 INFUSE_INLINE vf widen(const float16* p) {
-#if defined(__clang__) && defined(__F16C__)
+#if defined(INFUSE_SVE) || (defined(__clang__) && defined(__F16C__))
   vhalf x;
   memcpy(&x, p, sizeof x);
   return __builtin_convertvector(x, vf);
@@ -138,7 +140,7 @@ INFUSE_INLINE vf widen(const bfloat16* p) {
 }
 
 INFUSE_INLINE void narrow(float16* p, vf x) {
-#if defined(__clang__) && defined(__F16C__)
+#if defined(INFUSE_SVE) || (defined(__clang__) && defined(__F16C__))
   vhalf r = __builtin_convertvector(x, vhalf);
   memcpy(p, &r, sizeof r);
 #elif INFUSE_LANES == 16 && defined(__F16C__)

@@ -13,7 +13,26 @@
 #define INFUSE_ORDER(x) (void)(x)
 #endif
 
+// Vectors of 64-bit ARM: of a stated length (SVE), or of 128 bits.
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 128
+#define INFUSE_SVE 1
+#include <arm_sve.h>
+#elif defined(__aarch64__)
+#define INFUSE_NEON 1
+#endif
+
+// Whether a vector is multiplied by one lane of another without being spread before (row_steps.hpp).
+#if defined(INFUSE_NEON) || defined(INFUSE_SVE)
+#define INFUSE_BY_LANE 1
+#else
+#define INFUSE_BY_LANE 0
+#endif
+
 #if !defined(INFUSE_HOLD)
+
+// sum += x · a[lane]
+#define INFUSE_FMA_LANE(sum, x, a, lane) \
+  __asm__("fmla %0.4s, %1.4s, %2.s[%c3]" : "+w"(sum) : "w"(x), "w"(a), "i"(lane))
 
 // Keeps a vector in a register, so that it is not loaded again for every use.
 #if defined(__AVX512F__)
@@ -32,13 +51,22 @@
 #define INFUSE_ADDING_VEX(name, sum, a, b) \
   __asm__("%{vex%} " #name " %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
 
+// The greater and the lesser number of each lane; NaN where either is, and zeros are ordered by sign.
+#if defined(INFUSE_NEON)
+#define INFUSE_MAX(x, b) __asm__("fmax %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
+#define INFUSE_MIN(x, b) __asm__("fmin %0.4s, %0.4s, %1.4s" : "+w"(x) : "w"(b))
+#endif
+
+// Truncated to int32, or its nearest number; NaN becomes zero.
+#define INFUSE_TRUNCATE_NEAR(to, x) __asm__("fcvtzs %0.4s, %1.4s" : "=w"(to) : "w"(x))
+
 // The same on 64-bit ARM, of operands that are split into `parts`.
 #define INFUSE_DOT(name, parts, sum, a, b) \
   __asm__(#name " %0.4s, %1." parts ", %2." parts : "+w"(sum) : "w"(a), "w"(b))
 
-// The same with the first group of b for all groups of a.
-#define INFUSE_DOT_FIRST(name, parts, group, sum, a, b) \
-  __asm__(#name " %0.4s, %1." parts ", %2." group "[0]" : "+w"(sum) : "w"(a), "w"(b))
+// The same with one group of b for all groups of a.
+#define INFUSE_DOT_LANE(name, parts, group, sum, a, b, lane) \
+  __asm__(#name " %0.4s, %1." parts ", %2." group "[%c3]" : "+w"(sum) : "w"(a), "w"(b), "i"(lane))
 
 // Tile registers (tiles.hpp), which no compiler allocates: constants name them. Rows in memory are
 // `stride` bytes apart.

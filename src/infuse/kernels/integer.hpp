@@ -58,9 +58,55 @@ INFUSE_INLINE void multiply_in_order(isize count, LaneRows a, const int32_t* b, 
       });
 }
 
+/** Adds the products of lane LANE of each row with row LANE of a panel. */
+template <class Layout, int LANE, int R, int V>
+INFUSE_INLINE void add_lane(vi (&sum)[R][V], const vi (&a)[R], const int32_t* b) {
+  vi columns[V];
+#pragma GCC unroll 2
+  for (int v = 0; v < V; ++v) columns[v] = load(b + LANE * PANEL + v * LANES, Full{});
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = Layout::template add_lane<LANE>(sum[r][v], a[r], columns[v]);
+}
+
+/** `multiply` where one load brings four lanes of a row. */
+template <class Layout, int R, int V>
+INFUSE_INLINE void multiply_by_lane(isize count, LaneRows a, const int32_t* b, vi (&sum)[R][V]) {
+  const char* row[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = a.start + r * a.stride;
+#pragma GCC unroll 1
+  for (isize steps = count / 4; steps > 0; --steps, b += 4 * PANEL) {
+    vi four[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      four[r] = four_lanes(row[r]), row[r] += 16;
+      __asm__("" : "+r"(row[r]));  // else some are computed in every step
+    }
+    add_lane<Layout, 0>(sum, four, b);
+    add_lane<Layout, 1>(sum, four, b);
+    add_lane<Layout, 2>(sum, four, b);
+    add_lane<Layout, 3>(sum, four, b);
+  }
+#pragma GCC unroll 1
+  for (isize left = count % 4; left > 0; --left, b += PANEL) {
+    vi one[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      int32_t lane;
+      memcpy(&lane, row[r], sizeof lane);
+      one[r] = LANES == 4 ? vi{lane} : splat(lane), row[r] += sizeof lane;
+    }
+    add_lane<Layout, 0>(sum, one, b);
+  }
+}
+
 template <class Layout, int R, int V>
 INFUSE_INLINE void multiply(isize count, LaneRows a, const int32_t* b, vi (&sum)[R][V]) {
   if constexpr (INFUSE_ORDERED) return multiply_in_order<Layout>(count, a, b, sum);
+  if constexpr (Layout::BY_LANE) return multiply_by_lane<Layout>(count, a, b, sum);
   constexpr int G = R % 3 == 0 ? 3 : R % 2 == 0 ? 2 : 1;
   const char* row[R / G];
   const isize stride = a.stride;
@@ -124,6 +170,8 @@ INFUSE_INLINE Run tile_of(isize rows) {
     if (rows == 12) return tile<Layout, 12, V>;
     if (rows == 8) return tile<Layout, 8, V>;
   }
+  if constexpr (ROWS == 8)
+    if (rows == 8) return tile<Layout, 8, V>;
   if constexpr (ROWS >= 6)
     if (rows == 6) return tile<Layout, 6, V>;
   if (rows == 4) return tile<Layout, 4, V>;
@@ -133,6 +181,7 @@ INFUSE_INLINE Run tile_of(isize rows) {
 /** LaneRows of the next tile when `left` remain, so that no thin slice is left where that can be. */
 INFUSE_INLINE isize rows_of_tile(isize left) {
   if (ROWS == 12 && left >= 8) return left < 12 || (left > 12 && left < 16) ? 8 : 12;
+  if (ROWS == 8 && left >= 8 && left != 9) return 8;
   if (ROWS < 6) return left == ROWS + 1 ? ROWS - 1 : left < ROWS ? left : ROWS;
   return left >= 6 && left != 7 ? 6 : left >= 4 ? 4 : left;
 }

@@ -45,6 +45,73 @@ INFUSE_INLINE vi no_column(int zero) {
   return splat(Layout::GROUP == 2 ? 0 : int32_t(uint32_t(one) * 0x01010101u));
 }
 
+/** The elements of H rows at one column as lanes of two vectors, of a layout that multiplies bytes. */
+template <int H, class T>
+INFUSE_INLINE void two_columns(const T* const* lines, isize at, vi (&to)[2]) {
+  typedef uint8_t part __attribute__((vector_size(8)));
+  typedef int16_t pairs __attribute__((vector_size(16)));
+  static_assert(sizeof(T) == 1, "they are bytes");
+  part row[4] = {};
+#pragma GCC unroll 4
+  for (int y = 0; y < H; ++y) memcpy(&row[y], lines[y] + at, sizeof(part));
+  const auto mixed = [](part a, part b) __attribute__((always_inline)) {
+    return (pairs)__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+  };
+  const pairs low = mixed(row[0], row[1]), high = mixed(row[2], row[3]);
+  const pairs first = __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+  const pairs second = __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+  memcpy(&to[0], &first, sizeof first), memcpy(&to[1], &second, sizeof second);
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) to[v] ^= int32_t(uint32_t(FLIP<T>) * 0x01010101u);
+}
+
+/** `neighbours` of the 2 · LANES channels from c on. */
+template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
+INFUSE_INLINE void two_neighbours(const DepthwiseSizes& s, const ChannelLine& line, isize ox, isize c,
+                                  int zero, const typename Layout::Right* weights,
+                                  const int32_t* sums, const Sink& sink) {
+  const isize left = ox * S - s.pad_left;
+  vi sum[P][2];
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v)
+      sum[p][v] = load(sums + c + v * LANES, Full{}) * splat(-Layout::template excess<T>(zero));
+  const int32_t* taps = (const int32_t*)weights + c;
+  for (isize y = 0; y < s.kernel_height; y += H) {
+    vi tap[KW][2];
+#pragma GCC unroll 8
+    for (int kx = 0; kx < KW; ++kx, taps += s.channels)
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) tap[kx][v] = load(taps + v * LANES, Full{});
+    const T* rows[H];
+#pragma GCC unroll 4
+    for (int i = 0; i < H; ++i) rows[i] = (const T*)line.lines[y + i];
+#pragma GCC unroll 32
+    for (int q = 0; q < (P - 1) * S + KW; ++q) {
+      vi value[2];
+      if (!Edge || (left + q >= 0 && left + q < s.width))
+        two_columns<H>(rows, (left + q) * s.channels + c, value);
+      else
+        value[0] = value[1] = no_column<Layout, T>(zero);
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; ++kx) {
+        const int at = q - kx;
+        if (at < 0 || at % S != 0 || at / S >= P) continue;
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v)
+          sum[at / S][v] = Layout::add(sum[at / S][v], value[v], tap[kx][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v)
+      if (!Edge || ox + p < s.out_width)
+        sink(sum[p][v], line.out + ox + p, c + v * LANES, Full{});
+}
+
 /** P neighbouring pixels of the channels of a line; with Edge some inputs and outputs are absent.
  */
 template <class Layout, int H, int KW, int S, int P, bool Edge, class T, class Sink>
@@ -53,7 +120,11 @@ INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, 
                               const Sink& sink) {
   constexpr int INPUTS = (P - 1) * S + KW;
   const isize left = ox * S - s.pad_left;
-  sweep(line.begin, line.end, [&](isize c, auto lanes) __attribute__((always_inline)) {
+  isize first = line.begin;
+  if constexpr (Layout::BY_LANE && LANES == 4)
+    for (; first + 2 * LANES <= line.end; first += 2 * LANES)
+      two_neighbours<Layout, H, KW, S, P, Edge, T>(s, line, ox, first, zero, weights, sums, sink);
+  sweep(first, line.end, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vi sum[P];
     vi start = {};
     if (Layout::GROUP == 4)

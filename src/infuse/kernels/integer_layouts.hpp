@@ -11,13 +11,24 @@
 #include "ordered.hpp"
 #include "tiles.hpp"
 
+#if defined(INFUSE_NEON) && \
+    (defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD))
+#define INFUSE_NEON_DOTS 1
+#endif
+
 namespace infuse {
 
 namespace integer_detail {
 
 constexpr int PANEL = 2 * LANES;                 // columns of a panel
-// Rows of a tile, whose sums fill the registers.
-constexpr int ROWS = INFUSE_ORDERED ? detail::ORDERED_ROWS : INFUSE_REGISTERS * 3 / 8;
+// Rows of a tile, whose sums fill the registers; by lane they need a register each themselves.
+#if INFUSE_ORDERED
+constexpr int ROWS = detail::ORDERED_ROWS;
+#elif defined(INFUSE_NEON_DOTS) || defined(INFUSE_SVE)
+constexpr int ROWS = INFUSE_REGISTERS / 4;
+#else
+constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;
+#endif
 
 #if INFUSE_LANES == 16 && defined(__AVX512BW__)
 typedef short v_pairs __attribute__((vector_size(64)));
@@ -59,6 +70,8 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 #elif INFUSE_LANES == 8 && defined(__AVXVNNI__)
   INFUSE_ADDING_VEX(vpdpbusd, sum, a, b);
   return sum;
+#elif defined(INFUSE_SVE)
+  return (vi)(sve_words)svdot_s32((sve_words)sum, (sve_bytes)a, (sve_bytes)b);
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
   INFUSE_DOT(usdot, "16b", sum, a, b);
   return sum;
@@ -71,35 +84,40 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
 #endif
 }
 
-// Four bytes that are multiplied with all lanes of weights: in each lane, or, where an instruction
-// multiplies the first lane of a register with all, in a register of floats, which holds the bits.
-#if defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD)
-typedef float Quad;
-INFUSE_INLINE Quad quad(int32_t x) {
-  Quad result;
-  memcpy(&result, &x, sizeof result);
-  return result;
-}
+// Whether four bytes are multiplied with all lanes of weights where they lie, in a lane of a register.
+#if defined(INFUSE_NEON_DOTS) || defined(INFUSE_SVE)
+constexpr bool QUADS_BY_LANE = true;
 #else
-typedef vi Quad;
-INFUSE_INLINE Quad quad(int32_t x) { return splat(x); }
+constexpr bool QUADS_BY_LANE = false;
 #endif
 
-/** The same for such bytes. */
-INFUSE_INLINE vi add_quad(vi sum, Quad a, vi b) {
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-  INFUSE_DOT_FIRST(sudot, "16b", "4b", sum, b, a);
-  return sum;
-#elif defined(__ARM_FEATURE_DOTPROD)
-  INFUSE_DOT_FIRST(sdot, "16b", "4b", sum, b, a);
-  return sum;
+/** Four lanes, in each part of 128 bits of a vector. */
+INFUSE_INLINE vi four_lanes(const char* p) {
+#if defined(INFUSE_SVE)
+  return (vi)(sve_words)svld1rq_s32(svptrue_b32(), (const int32_t*)p);
 #else
-  return add_quads(sum, a, b);
+  return load((const int32_t*)p, Full{});
 #endif
+}
+
+/** Adds the products of the bytes in lane LANE of `a` with those of all lanes of weights. */
+template <int LANE>
+INFUSE_INLINE vi add_quads_of(vi sum, vi a, vi b) {
+#if defined(INFUSE_SVE)
+  return (vi)(sve_words)svdot_lane_s32((sve_words)sum, (sve_bytes)b, (sve_bytes)a, LANE);
+#elif defined(INFUSE_NEON_DOTS) && defined(__ARM_FEATURE_MATMUL_INT8)
+  INFUSE_DOT_LANE(sudot, "16b", "4b", sum, b, a, LANE);
+#elif defined(INFUSE_NEON_DOTS)
+  INFUSE_DOT_LANE(sdot, "16b", "4b", sum, b, a, LANE);
+#else
+  sum = add_quads(sum, splat(a[LANE]), b);
+#endif
+  return sum;
 }
 
 // Whether the bytes that are multiplied with weights count as signed.
-#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
+#if defined(INFUSE_SVE) || \
+    (defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8))
 constexpr bool SIGNED_BYTES = true;
 #else
 constexpr bool SIGNED_BYTES = false;
@@ -119,7 +137,8 @@ struct I16x2 {
   typedef int16_t Left;
   typedef int16_t Right;
   static constexpr int GROUP = 2;
-  static constexpr bool TILED = false;  // whether right operands are packed in tiles
+  static constexpr bool TILED = false;    // whether right operands are packed in tiles
+  static constexpr bool BY_LANE = false;  // whether the processor multiplies by one lane (add_lane)
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_pairs(sum, a, b); }
   /** A lane that `add_one` multiplies with all others. */
   static INFUSE_INLINE vi one(int32_t lane) { return splat(lane); }
@@ -148,9 +167,13 @@ struct U8S8x4 {
   static constexpr int GROUP = 4;
   static constexpr bool TILED = U8S8_TILES;
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_quads(sum, a, b); }
-  static INFUSE_INLINE auto one(int32_t lane) { return integer_detail::quad(lane); }
-  static INFUSE_INLINE vi add_one(vi sum, integer_detail::Quad a, vi b) {
-    return integer_detail::add_quad(sum, a, b);
+  static constexpr bool BY_LANE = integer_detail::QUADS_BY_LANE;
+  static INFUSE_INLINE vi one(int32_t lane) { return splat(lane); }
+  static INFUSE_INLINE vi add_one(vi sum, vi a, vi b) { return add(sum, a, b); }
+  /** Adds the products of lane LANE of `a` with all lanes of b. */
+  template <int LANE>
+  static INFUSE_INLINE vi add_lane(vi sum, vi a, vi b) {
+    return integer_detail::add_quads_of<LANE>(sum, a, b);
   }
   template <class T>
   static INFUSE_INLINE Left left(T x, int) {

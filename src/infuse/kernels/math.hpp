@@ -94,7 +94,7 @@ INFUSE_INLINE vf sqrt(vf x) {
   return __builtin_elementwise_sqrt(x);
 #elif INFUSE_LANES == 16
   return __builtin_ia32_sqrtps512_mask(x, vf{}, (short)-1, 4);
-#elif INFUSE_LANES == 8
+#elif defined(__AVX__)
   return __builtin_ia32_sqrtps256(x);
 #elif defined(__SSE__)
   return __builtin_ia32_sqrtps(x);
@@ -124,7 +124,7 @@ INFUSE_INLINE vf round(vf x) { return __builtin_ia32_rndscaleps_mask(x, 8, x, (s
 INFUSE_INLINE vf floor(vf x) { return __builtin_ia32_rndscaleps_mask(x, 9, x, (short)-1, 4); }
 INFUSE_INLINE vf ceil(vf x) { return __builtin_ia32_rndscaleps_mask(x, 10, x, (short)-1, 4); }
 INFUSE_INLINE vf trunc(vf x) { return __builtin_ia32_rndscaleps_mask(x, 11, x, (short)-1, 4); }
-#elif INFUSE_LANES == 8
+#elif defined(__AVX__)
 INFUSE_INLINE vf round(vf x) { return __builtin_ia32_roundps256(x, 8); }
 INFUSE_INLINE vf floor(vf x) { return __builtin_ia32_roundps256(x, 9); }
 INFUSE_INLINE vf ceil(vf x) { return __builtin_ia32_roundps256(x, 10); }

@@ -18,7 +18,7 @@ INFUSE_INLINE vd multiply_add(vd a, vd b, vd c) {
   return __builtin_elementwise_fma(a, b, c);
 #elif INFUSE_LANES == 16
   return __builtin_ia32_vfmaddpd512_mask(a, b, c, (char)-1, 4);
-#elif INFUSE_LANES == 8
+#elif defined(__AVX__)
   return __builtin_ia32_vfmaddpd256(a, b, c);
 #else
   for (int i = 0; i < DOUBLES; ++i) c[i] = __builtin_fma(a[i], b[i], c[i]);

@@ -60,11 +60,5 @@ INFUSE_INLINE void ordered_steps(vf (&sum)[U][R][V], const float* (&a)[R], const
       });
 }
 
-// The same where each sum has all steps.
-template <int R, int V, class W>
-INFUSE_INLINE void ordered_steps(vf (&sum)[R][V], const float* (&a)[R], const W*& b, isize k) {
-  ordered_steps(reinterpret_cast<vf(&)[1][R][V]>(sum), a, b, k);
-}
-
 }  // namespace detail
 }  // namespace infuse

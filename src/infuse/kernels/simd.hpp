@@ -27,6 +27,8 @@
 static_assert(INFUSE_LANES == 16, "AVX-512 has vectors of 16 floats");
 #elif defined(__AVX__)
 static_assert(INFUSE_LANES == 8, "AVX has vectors of 8 floats");
+#elif defined(INFUSE_SVE)
+static_assert(INFUSE_LANES * 32 == __ARM_FEATURE_SVE_BITS, "vectors have the length that is stated");
 #else
 static_assert(INFUSE_LANES == 4, "vectors have 4 floats");
 #endif
@@ -54,6 +56,13 @@ typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 #if defined(__clang__) && __SIZEOF_LONG__ == 4
 #define INFUSE_LONG_MASKS 1
 typedef long vl __attribute__((vector_size(LANES * 4)));  // what Clang makes of comparisons there
+#endif
+
+#if defined(INFUSE_SVE)
+// The same as instructions take them.
+typedef svfloat32_t sve_floats __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+typedef svint32_t sve_words __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+typedef svint8_t sve_bytes __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
 #endif
 
 struct Full {};
@@ -184,6 +193,15 @@ INFUSE_INLINE void store_n(float* p, vf x, int n) {
   writes(p, isize(4) * n);
   __builtin_ia32_storeups512_mask(p, x, bits(n));
 }
+#elif defined(INFUSE_SVE)
+INFUSE_INLINE vf load_n(const float* p, int n) {
+  reads(p, isize(4) * n);
+  return (vf)(sve_floats)svld1_f32(svwhilelt_b32(0, n), p);
+}
+INFUSE_INLINE void store_n(float* p, vf x, int n) {
+  writes(p, isize(4) * n);
+  svst1_f32(svwhilelt_b32(0, n), p, (sve_floats)x);
+}
 #elif INFUSE_LANES == 8
 typedef float v8f __attribute__((vector_size(32)));
 INFUSE_INLINE vf load_n(const float* p, int n) {
@@ -247,6 +265,8 @@ INFUSE_INLINE vf fma(vf a, vf b, vf c) {
   return __builtin_elementwise_fma(a, b, c);
 #elif INFUSE_LANES == 16
   return __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4);
+#elif defined(INFUSE_SVE)
+  return (vf)(sve_floats)svmla_f32_x(svptrue_b32(), (sve_floats)c, (sve_floats)a, (sve_floats)b);
 #elif INFUSE_LANES == 8
   return __builtin_ia32_vfmaddps256(a, b, c);
 #else
@@ -328,11 +348,36 @@ INFUSE_INLINE vf raw_min(vf a, vf b) {
   return __builtin_ia32_minps256(a, b);
 #endif
 }
+#if defined(INFUSE_MAX)
+// Whether compilers see that no lane is zero or NaN, which the instructions take otherwise.
+INFUSE_INLINE bool is_bound(vf b) {
+  bool is = true;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; ++i) is &= __builtin_constant_p(b[i]) && b[i] == b[i] && b[i] != 0;
+  return is;
+}
+#endif
 }  // namespace detail
 
 // NaN if either operand is NaN, the first if they are equal (zeros of both signs are). One instruction when b is a constant.
-INFUSE_INLINE vf max(vf a, vf b) { return select(b != b, b, detail::raw_max(b, a)); }
-INFUSE_INLINE vf min(vf a, vf b) { return select(b != b, b, detail::raw_min(b, a)); }
+INFUSE_INLINE vf max(vf a, vf b) {
+#if defined(INFUSE_MAX)
+  if (detail::is_bound(b)) {
+    INFUSE_MAX(a, b);
+    return a;
+  }
+#endif
+  return select(b != b, b, detail::raw_max(b, a));
+}
+INFUSE_INLINE vf min(vf a, vf b) {
+#if defined(INFUSE_MIN)
+  if (detail::is_bound(b)) {
+    INFUSE_MIN(a, b);
+    return a;
+  }
+#endif
+  return select(b != b, b, detail::raw_min(b, a));
+}
 INFUSE_INLINE vi max(vi a, vi b) { return a > b ? a : b; }
 INFUSE_INLINE vi min(vi a, vi b) { return a < b ? a : b; }
 template <class T>

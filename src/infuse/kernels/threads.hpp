@@ -100,7 +100,7 @@ struct Context {
 
 /**
  * Opens a context as the options say, which are valid; null when out of memory, or where the process
- * may not use the tile registers that the code is made for (permission.hpp).
+ * may not use the tile registers or vectors that the code is made for (permission.hpp).
  */
 INFUSE_POOL Context* context_open(const infuse_options* options);
 

@@ -81,7 +81,16 @@ INFUSE_INLINE vf monic(const double* c, int count, const vf* x) {
   return sum;
 }
 
-constexpr double power(double x, int n) { return n == 0 ? 1 : x * power(x, n - 1); }
+// of[i][j] = p^j for point i.
+template <int P, int M, class At>
+struct Powers {
+  double of[P][M];
+
+  constexpr Powers() : of() {
+    for (int i = 0; i < P; ++i)
+      for (int j = 0; j < M; ++j) of[i][j] = j ? At::at[i] * of[i][j - 1] : 1;
+  }
+};
 
 // to[0], to[1], ... = the rows of B^T for the points ±p, of numbers from x on.
 template <int P, class At>
@@ -103,6 +112,7 @@ INFUSE_INLINE void pairs_to_tile(const vf* x, vf* to) {
 // to[j] = the sum of p^j x over the points ±p.
 template <int M, int P, class At>
 INFUSE_INLINE void pairs_from_tile(const vf* x, vf (&to)[M]) {
+  constexpr Powers<P, M, At> powers;
   vf sums[P], differences[P];
 #pragma GCC unroll 4
   for (int i = 0; i < P; ++i) {
@@ -112,10 +122,10 @@ INFUSE_INLINE void pairs_from_tile(const vf* x, vf (&to)[M]) {
 #pragma GCC unroll 5
   for (int j = 0; j < M; ++j) {
     const vf* part = j % 2 ? differences : sums;
-    to[j] = power(At::at[0], j) == 1 ? part[0] : part[0] * float(power(At::at[0], j));
+    to[j] = powers.of[0][j] == 1 ? part[0] : part[0] * float(powers.of[0][j]);
 #pragma GCC unroll 4
     for (int i = 1; i < P; ++i) {
-      const double factor = power(At::at[i], j);
+      const double factor = powers.of[i][j];
       to[j] = factor == 1 ? to[j] + part[i] : fma(splat(float(factor)), part[i], to[j]);
     }
   }

@@ -158,7 +158,7 @@ inline void stop_workers(Context* context) {
 }
 
 INFUSE_POOL Context* context_open(const infuse_options* options) {
-  if (!tiles_granted()) return nullptr;
+  if (!machine_granted()) return nullptr;
   const Heap heap = {options->allocate, options->release, options->heap};
   int threads = options->threads;
   if (threads <= 0) threads = processors();

@@ -90,6 +90,9 @@ class Emitter(Protocol):
     def interface_files(self, metadata: Mapping[str, Any]) -> dict[str, str]:
         """The files of a model folder for those who call it: a header, and an example."""
 
+    def program_header(self) -> str:
+        """The header of a library that runs programs."""
+
     def closed(self) -> ClosedFunctions:
         """An empty collection. UnsupportedOperatorError where there are no such libraries."""
 

@@ -8,12 +8,13 @@ import ctypes
 import os
 import platform
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, SupportsIndex
 
 from infuse.errors import OptionError
-from infuse.runtime.levels import within_limit
+from infuse.runtime.levels import VECTOR_BITS, within_limit
 
 THREADS_VARIABLE = "INFUSE_NUM_THREADS"
 MOST_THREADS = 256
@@ -37,6 +38,9 @@ _X86_EXTENSIONS = (
     "amx",
 )
 
+_VECTOR_LENGTH: Final = 51
+_LENGTH_BYTES: Final = 0xFFFF
+"""What Linux is asked of a process (PR_SVE_GET_VL), and which bits of the answer are bytes."""
 _TILES: Final = "amx"
 _ARCH_PRCTL: Final = 158
 _REQUEST_PERMISSION: Final = 0x1023
@@ -173,8 +177,19 @@ def _processor_features() -> frozenset[str]:
         if name.strip() == "flags":
             return frozenset(flag for flag in value.split() if flag.startswith(_X86_EXTENSIONS))
         if name.strip() == "Features":
-            return frozenset(value.split())
+            return frozenset(value.split()) | _stated_vectors(value.split())
     return frozenset()
+
+
+def _stated_vectors(flags: Sequence[str]) -> frozenset[str]:
+    """The instruction set that states the length of the vectors (SVE) of this process, which the
+    system sets.
+    """
+    if "sve" not in flags:
+        return frozenset()
+    length = int(ctypes.CDLL(None).prctl(_VECTOR_LENGTH, 0, 0, 0, 0))
+    bits = (length & _LENGTH_BYTES) * 8 if length > 0 else 0
+    return frozenset(name for name, stated in VECTOR_BITS.items() if stated == bits)
 
 
 def _tiles_granted() -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import all_features, architecture, cpu_features, withheld_features
-from infuse.runtime.levels import CPU_VARIABLE
+from infuse.runtime.levels import CPU_VARIABLE, VECTOR_BITS
 
 ABI: Final = 3
 LIBRARY: Final = "model.so"
@@ -33,6 +33,8 @@ DECRYPT: Final = "decrypt.h"
 EMBEDDED: Final = "weights.cpp"
 """The source that makes weights a part of the library."""
 HEADER: Final = "model.h"
+MODEL_FILE: Final = "model.program"
+"""A program with its weights, which a library that runs programs reads."""
 BUNDLED: Final = "infuse.h"
 """The header of a library that runs several models."""
 SOURCE: Final = "model.cpp"
@@ -182,6 +184,13 @@ def verify(folder: Path, metadata: Mapping[str, Any], *, full: bool | None = Non
             )
 
 
+def may_refuse(metadata: Mapping[str, Any]) -> bool:
+    """Whether code opens no context where the system does not let a process use what it is made
+    for: tile registers, or vectors of a stated length.
+    """
+    return bool(metadata.get("tiles") or metadata.get("vector_bits"))
+
+
 def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
     """CompiledModelError when the model was built for another system, or for instructions that this
     processor does not have.
@@ -210,6 +219,13 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             hint="start it without threads that have a small alternate stack for signals, let the "
             "virtual machine have them, or compile for a target without them, such as "
             '"x86-64-v4"',
+        )
+    if lengths := sorted(VECTOR_BITS.keys() & missing) if "sve" in cpu_features() else []:
+        raise CompiledModelError(
+            f"the model was built for vectors (SVE) of {VECTOR_BITS[lengths[0]]} bits, and those "
+            "of this process have another length",
+            where=str(where),
+            hint="compile it for this machine, or for the target aarch64, which runs on all",
         )
     if missing:
         hides = all_features().issuperset(missing)

@@ -22,9 +22,20 @@ EXTENSIONS: Final = {
         "amx_bf16": "amx-bf16",
         "amx_int8": "amx-int8",
     },
-    NEON: {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"},
+    NEON: {
+        "asimddp": "dotprod",
+        "i8mm": "i8mm",
+        "bf16": "bf16",
+        "sve2": "sve2",
+        "sve128": "sve",
+        "sve256": "sve",
+    },
 }
-"""Instruction sets that may be added to a name, as Linux and as compilers name them."""
+"""Instruction sets that may be added to a name, as Linux and as compilers name them. Vectors of a
+stated length are two: Linux has no name for the length, which a process asks for.
+"""
+VECTOR_BITS: Final = {"sve128": 128, "sve256": 256}
+"""Bits of a vector, for the instruction sets that state them."""
 _BEYOND: Final = (
     "avx",
     "fma",

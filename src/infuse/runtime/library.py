@@ -18,7 +18,7 @@ import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
 from infuse.mapped import MappedFile, contents, give_back, is_ours
-from infuse.runtime.folder import LIBRARY, check_abi
+from infuse.runtime.folder import LIBRARY, check_abi, may_refuse
 
 _POINTER = ctypes.c_void_p
 CONTEXTS: dict[str, tuple[Any, list[Any]]] = {
@@ -83,8 +83,10 @@ class Library(ABC):
         """The handle of a context; RuntimeFailure where it was not opened."""
         if handle:
             return int(handle)
-        if refused := self.error(0) if self.metadata.get("tiles") else "":
-            raise RuntimeFailure(refused, hint="compile it for a target such as x86-64-v4")
+        if refused := self.error(0) if may_refuse(self.metadata) else "":
+            raise RuntimeFailure(
+                refused, hint="compile it for another target, such as x86-64-v4 or aarch64"
+            )
         raise RuntimeFailure(
             f"there is not enough memory to open the model with {threads} threads",
             hint="use fewer threads or fewer concurrent calls, or give the process more memory",

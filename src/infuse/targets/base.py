@@ -9,7 +9,7 @@ from typing import Final
 
 from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
-from infuse.runtime.levels import CPU_VARIABLE, limit_name
+from infuse.runtime.levels import CPU_VARIABLE, VECTOR_BITS, limit_name
 from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
 from infuse.targets.platforms import BARE, LINUX, MUSL, System, named
 
@@ -67,7 +67,8 @@ class Target:
             )
         known = named(name)
         platform = known.platform
-        options = sorted(platform.further[each] for each in known.names)
+        options = sorted({platform.further[each] for each in known.names})
+        stated = [f"-msve-vector-bits={VECTOR_BITS[n]}" for n in known.names if n in VECTOR_BITS]
         is_x86 = platform.architecture == "x86_64"
         march = platform.march
         if march is not None and not is_x86 and options:
@@ -78,7 +79,7 @@ class Target:
             platform.features | frozenset(known.names),
             name,
             platform.architecture,
-            flags=(*platform.flags, *(f"-m{option}" for option in options if is_x86)),
+            flags=(*platform.flags, *(f"-m{option}" for option in options if is_x86), *stated),
             system=platform.system,
             cpu=platform.cpu if is_x86 else "+".join((platform.cpu, *options)),
             triple=platform.triple,
@@ -95,7 +96,7 @@ class Target:
             return cls(
                 "native",
                 "native",
-                cpu_features(),
+                cpu_features() - VECTOR_BITS.keys(),  # whose code was measured on no machine
                 text,
                 architecture(),
                 caches,
@@ -150,17 +151,23 @@ class Target:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be told of code for it, in words: tile registers, which a system has to grant,
-        and what is emulated.
+        """What is to be told of code for it, in words: a length of vectors, tile registers, which a
+        system has to grant, and what is emulated.
         """
         tiled = ", ".join(sorted(kind.value for kind in self.machine.tiled))
         return [
+            *([f"vectors (SVE) have {self.vector_bits} bits"] * bool(self.vector_bits)),
             *(
                 [f"tile registers (AMX), which the system must grant, multiply {tiled}"]
                 * bool(tiled)
             ),
             *([f"emulated: {', '.join(sorted(self.emulated))}"] * bool(self.emulated)),
         ]
+
+    @property
+    def vector_bits(self) -> int:
+        """Bits that the vectors of the processor must have to run the code; 0 where all do."""
+        return max((VECTOR_BITS.get(name, 0) for name in self.features), default=0)
 
     @property
     def is_runnable(self) -> bool:

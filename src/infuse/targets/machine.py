@@ -111,7 +111,11 @@ class Machine:
     @classmethod
     def of(cls, architecture: str, features: frozenset[str], caches: Caches) -> Machine:
         """The machine with these instruction sets, by their names in Linux."""
-        if architecture == "aarch64" or "rvv" in features:
+        if "sve256" in features:
+            bits, registers, rows = 256, 32, 8
+        elif architecture == "aarch64":  # four numbers of each row lie in a register
+            bits, registers, rows = 128, 32, 8
+        elif "rvv" in features:
             bits, registers, rows = 128, 32, 12
         elif "avx512f" in features:
             bits, registers, rows = 512, 32, 12
@@ -203,6 +207,7 @@ _DOTS: Final = {
         _unit("avx512f amx_tile amx_int8", 4, tiled=True),
         _unit("avx512_vnni", 4),
         _unit("avx_vnni", 4),
+        _unit("sve256", 4),
         _unit("i8mm", 4),
         _unit("asimddp", 4),
         _unit("", 2),

@@ -11,7 +11,7 @@ from infuse.errors import OptionError
 from infuse.immutable import Immutable, replace
 from infuse.options import PREFIX
 from infuse.runtime.folder import LIBRARY, STATIC
-from infuse.runtime.levels import EXTENSIONS, NEON, X86_LEVELS
+from infuse.runtime.levels import EXTENSIONS, NEON, VECTOR_BITS, X86_LEVELS
 
 
 class System(Immutable):
@@ -171,8 +171,9 @@ _ARM: Final = Platform(
 def _on(
     row: Platform, system: System, triple: str, tested: str = "built; its file is not run"
 ) -> Platform:
-    """The same processor under another system."""
-    return replace(row, system=system, triple=triple, march=None, tested=tested)
+    """The same processor under another system, where no machine has SVE."""
+    further = {name: what for name, what in row.further.items() if not name.startswith("sve")}
+    return replace(row, system=system, triple=triple, march=None, further=further, tested=tested)
 
 
 _ARMV7: Final = Platform(
@@ -324,7 +325,11 @@ def named(name: str) -> Named:
         what = f"the target {name!r} names {useless[0]!r}, which no kernel has a use for there"
         there = ", ".join(platform.further) or "none"
         raise OptionError(what, hint=f"behind {base} may stand: {there}")
-    return Named(platform, libc, tuple(dict.fromkeys((*implied, *names))))
+    every = tuple(dict.fromkeys((*implied, *names)))
+    if len(lengths := [each for each in every if each in VECTOR_BITS]) > 1:
+        what = f"the target {name!r} names two lengths of vectors: {' and '.join(lengths)}"
+        raise OptionError(what, hint="leave one out: code is made for one length")
+    return Named(platform, libc, every)
 
 
 def _choices(name: str) -> str:

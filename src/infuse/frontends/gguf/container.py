@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.files import foreign_format, map_file
-from infuse.frontends.gguf.formats import BlockFormat, format_of
 from infuse.frontends.gguf.metadata import Metadata
 from infuse.frontends.gguf.wire import HINT, Header
 from infuse.immutable import Immutable
+from infuse.ops.core.weight_formats import BlockFormat, format_of
 
 MAGIC: Final = b"GGUF"
 ALIGNMENT: Final = "general.alignment"

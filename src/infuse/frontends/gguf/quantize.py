@@ -14,9 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from infuse.errors import InputError, ShapeError, UnsupportedOperatorError
-from infuse.frontends.gguf.blocks import Bytes
-from infuse.frontends.gguf.formats import FORMATS
-from infuse.frontends.parts import Floats
+from infuse.ops.core.weight_blocks import Bytes, Floats
+from infuse.ops.core.weight_formats import FORMATS
 
 _TRIES: Final = np.linspace(-1.0, 1.0, 9, dtype=np.float32)
 """By how many quants the widest one is stretched, in the steps that are tried."""

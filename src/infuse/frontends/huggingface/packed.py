@@ -17,9 +17,9 @@ import numpy.typing as npt
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.huggingface.bits import unpacked
 from infuse.frontends.malformed import wellformed
-from infuse.frontends.parts import Floats, Parts
 from infuse.immutable import Immutable
 from infuse.ir.graph import Array
+from infuse.ops.core.weight_blocks import Floats, Parts
 
 _AWQ_ORDER: Final = (0, 4, 1, 5, 2, 6, 3, 7)
 """Where the eight numbers of a word lie, from the lowest bits."""

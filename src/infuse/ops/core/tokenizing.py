@@ -249,6 +249,7 @@ def _named_padding(path: Path) -> str:
 
 
 def tokenizers_library() -> Any:
+    """The package tokenizers; UnsupportedOperatorError where it is not installed."""
     try:
         return importlib.import_module("tokenizers")
     except ImportError as error:

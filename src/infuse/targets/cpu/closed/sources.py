@@ -25,7 +25,7 @@ _HIDDEN: Final = 'extern "C" __attribute__((visibility("hidden")))'
 _WEAK: Final = 'extern "C" __attribute__((weak, visibility("hidden")))'
 """Of functions that several objects of a library may have."""
 _INTERPRETER: Final = ("work_block.cpp",)
-_EXECUTOR: Final = ("executor.cpp", *_INTERPRETER)
+_EXECUTOR: Final = ("executor.cpp", "programs.cpp", *_INTERPRETER)
 _TELLING: Final = "functions.cpp"
 _TOGETHER: Final = 12
 """Functions of one file: what reading the headers for each would take."""

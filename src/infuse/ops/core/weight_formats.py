@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.errors import TypeMismatchError, UnsupportedOperatorError
-from infuse.frontends.gguf import blocks
-from infuse.frontends.gguf.blocks import Bytes
-from infuse.frontends.parts import Parts
 from infuse.immutable import Immutable
+from infuse.ops.core import weight_blocks as blocks
+from infuse.ops.core.weight_blocks import Bytes, Parts
 
 _AT_ONCE: Final = 1 << 20
 """Weights that are dequantized together, so that what is between stays in the cache."""
