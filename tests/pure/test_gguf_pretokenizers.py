@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from tests.support.gguf_vocabularies import TEXTS, byte_pairs, vocabulary
 tokenizers = pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
 
 
-@pytest.mark.parametrize("name", PRE_TOKENIZERS)
+NAMES = list({kind: name for name, kind in PRE_TOKENIZERS.items()}.values())
+"""One for each way to split texts."""
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_texts_are_split_as_another_engine_does(name: str) -> None:
     regex = pytest.importorskip("regex", reason="the package regex is not installed")
     steps = [
@@ -101,3 +106,16 @@ def merged(word: str, ranks: Mapping[Any, int]) -> list[str]:
         if best is None or (symbols[best], symbols[best + 1]) not in ranks:
             return symbols
         symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("run", [" ", "\u00a0", "1", "A", "!"])
+def test_long_runs_take_time_in_proportion(name: str, run: str) -> None:
+    steps = [
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+        for pattern in PRE_TOKENIZERS[name].patterns
+    ]
+    text, start = run * 20_000 + "1 a", time.perf_counter()
+    words = tokenizers.pre_tokenizers.Sequence(steps).pre_tokenize_str(text)
+    assert "".join(word for word, _ in words) == text
+    assert time.perf_counter() - start < 3  # a twentieth of a second where nothing else runs

@@ -97,7 +97,7 @@ _KINDS: Final[Mapping[str, PreTokenizer]] = {
     "gpt-4o llama4 kanana2 talkie minimax-m2": PreTokenizer((_GPT4O,)),
     "deepseek-llm": PreTokenizer(
         (
-            r"[\r\n]", rf"\s?[{_CASED}]+", r"\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", r"\s+$",
+            r"[\r\n]", rf"\s?[{_CASED}]+", r"\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", r"(?<!\s)\s+$",
             _CHINESE_KOREAN, r"\p{N}+",
         )
     ),
@@ -114,7 +114,6 @@ _KINDS: Final[Mapping[str, PreTokenizer]] = {
     "seed-coder": PreTokenizer(
         (rf"{_ENGLISH}|{_ONE}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_END}",)
     ),
-    "superbpe": PreTokenizer((r"\p{N}+", r"(?=(\d{3})+(?!\d))")),
 }  # fmt: skip
 PRE_TOKENIZERS: Final[Mapping[str, PreTokenizer]] = {
     name: kind for names, kind in _KINDS.items() for name in names.split()

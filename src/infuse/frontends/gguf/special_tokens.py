@@ -9,6 +9,7 @@ from typing import Final
 from infuse.errors import ModelFileError
 
 _LONGEST: Final = 256
+_SPACES: Final = re.compile(r"[ \t\n\v\f\r]*")
 _ENDS_OF_TURN: Final = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
     "<EOT>", "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>",
@@ -79,7 +80,8 @@ class TokenMatcher:
             yield number
             place += length
             if number in self._stripped:
-                place += len(text[place:]) - len(text[place:].lstrip(" \t\n\v\f\r"))
+                spaces = _SPACES.match(text, place)
+                place = spaces.end() if spaces else place
             start = place
         if start < len(text):
             yield text[start:]
