@@ -57,7 +57,7 @@ int main(int count, char** names) {
 """
 X86 = [
     ("linux-x86_64-v3-musl", "qemu-x86_64", "Nehalem", "avx"),
-    ("linux-x86_64-v3-musl", "qemu-x86_64", "SandyBridge", "fma"),
+    ("linux-x86_64-v3-musl", "qemu-x86_64", "SandyBridge", "f16c"),
     ("linux-x86_64-v4-musl", "qemu-x86_64", "Haswell", "avx512f"),
 ]
 CASES = [
