@@ -27,7 +27,7 @@ def collected(
     plain: Iterable[Graph] = (),
 ) -> ClosedFunctions:
     """The closed functions of graphs, whichever of several kernels is chosen, of `usual` ones,
-    whose elementwise work also gets code of its own, and of `plain` ones, whose does not: both for
+    whose elementwise work also gets code of its own, and of `plain` ones, where several operations are one at most: both for
     several numbers of threads, by which kernels are chosen. Graphs that have no native code, or
     types that their operators do not take, are left out.
     """
@@ -38,7 +38,7 @@ def collected(
     for each, in_text in ((usual, True), (plain, False)):
         for graph, threads in itertools.product(each, _THREADS):
             for program in _chosen_programs(graph, target, threads):
-                functions.add(*program, usual=in_text)
+                functions.add(*program, usual=in_text, fused=True)
     return functions
 
 

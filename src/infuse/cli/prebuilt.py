@@ -18,7 +18,7 @@ from infuse.errors import OptionError
 from infuse.runtime.folder import file_sizes
 from infuse.targets import Target
 from infuse.testing.corpus import operator_graphs
-from infuse.testing.usual import usual_graphs
+from infuse.testing.usual import network_graphs, usual_graphs
 
 
 def prebuilt(
@@ -61,7 +61,8 @@ def prebuilt(
     with terminal.progress("kernels") as progress:
         operators, usual = ((), ()) if only_models else (operator_graphs(), usual_graphs())
         if library:
-            functions = collected(machine, operators, graphs, usual)
+            networks = () if only_models else network_graphs()
+            functions = collected(machine, operators, itertools.chain(networks, graphs), usual)
         else:
             functions = collected(machine, operators, itertools.chain(usual, graphs))
         if library:

@@ -284,8 +284,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
     inputs = m->all_inputs;
   }
   const int failed = run_part(m, 0, inputs, outputs);
-  context_end(m->pool);
-  return failure_status(failed);
+  return failure_status(context_end(m->pool, failed));
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {

@@ -15,6 +15,7 @@ enum Failure {
   ENDLESS = 6,
   ASSERTION = 7,
   CANCELLED = 8,
+  LOST = 9,
 };
 
 /** The reason in words. */
@@ -28,6 +29,7 @@ static inline const char* failure_text(int failure) {
     case ENDLESS: return "the loop does not end";
     case ASSERTION: return "an asserted condition does not hold";
     case CANCELLED: return "the run was cancelled";
+    case LOST: return "a thread of the model ended with an error: open it anew";
   }
   return "it failed";
 }

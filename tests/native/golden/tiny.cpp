@@ -281,9 +281,10 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->error = NULL;
   m->pool->index_limit = -1;
   read_sizes(&m->d, symbols);
-  const int failed = run_0(m, inputs, outputs);
+  int failed = run_0(m, inputs, outputs);
   if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
-  context_end(m->pool);
+  failed = context_end(m->pool, failed);
+  if (failed == LOST) m->error = failure_text(failed);
   return failure_status(failed);
 }
 
