@@ -91,6 +91,40 @@ def test_a_network_runs_on_another_machine(tmp_path: Path) -> None:
         )
 
 
+ROWS, DEPTHS, COLUMNS = (
+    (1, 2, 3, 5, 7, 8, 9, 11, 13, 17, 23, 40),
+    (1, 2, 3, 4, 5, 7, 16, 18, 19, 67, 601),
+    (1, 3, 4, 5, 8, 9, 12, 13, 16, 17, 20, 33, 50),
+)
+
+
+@needs_emulator
+@pytest.mark.parametrize("vectors", ["", "sve256"])
+def test_products_of_all_sizes(
+    vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Tiles of fewer rows, depths that four do not divide, parts of a vector."""
+    monkeypatch.setenv("QEMU_CPU", VECTORS.get(vectors, "max"))
+    make, feeds, expected, bounds = Builder(), {}, [], []
+    sizes = [
+        (ROWS[i % len(ROWS)], DEPTHS[i % len(DEPTHS)], COLUMNS[i % len(COLUMNS)]) for i in range(40)
+    ]
+    outputs = []
+    for number, (m, k, n) in enumerate(sizes):
+        name = f"x{number}"
+        feeds[name] = rng.uniform(-1, 1, (m, k)).astype(np.float32)
+        weight = rng.uniform(-1, 1, (k, n)).astype(np.float32)
+        outputs.append(make("MatMul", make.input(m, k, name=name), weight))
+        left, right = feeds[name].astype(np.float64), weight.astype(np.float64)
+        expected.append(left @ right)
+        bounds.append((k + 2) * 2.0**-24 * (np.abs(left) @ np.abs(right)))
+    make.output(*outputs)
+    target = f"{TARGET}+{vectors}" if vectors else TARGET
+    results = run_foreign(compiled(make.graph, tmp_path, target), feeds, tmp_path)
+    for number, (value, bound) in enumerate(zip(expected, bounds)):
+        assert (np.abs(results[f"y{number}"] - value) <= bound).all(), sizes[number]
+
+
 @needs_emulator
 def test_failures_cross_over(tmp_path: Path) -> None:
     make = Builder()
