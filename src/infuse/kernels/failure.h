@@ -53,8 +53,8 @@ static inline const char* status_text(int status) {
       return "the options are invalid: another version of the header, weights of another length, "
              "or addresses that are not multiples of 64";
     case INFUSE_BUSY: return "the context runs another call";
-    case INFUSE_REFUSED: 
-      return "the system does not let this process use the tile registers (AMX) or the vectors (SVE) "
+    case INFUSE_REFUSED:
+      return "the system does not let this process use the tile registers (AMX) or the vectors "
              "that the code is made for";
   }
   return "an unknown code";

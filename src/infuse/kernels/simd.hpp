@@ -29,6 +29,8 @@ static_assert(INFUSE_LANES == 16, "AVX-512 has vectors of 16 floats");
 static_assert(INFUSE_LANES == 8, "AVX has vectors of 8 floats");
 #elif defined(INFUSE_SVE)
 static_assert(INFUSE_LANES * 32 == __ARM_FEATURE_SVE_BITS, "vectors have the length that is stated");
+#elif defined(__riscv_v_min_vlen)
+static_assert(INFUSE_LANES * 32 == __riscv_v_min_vlen, "vectors have the least length that is stated");
 #else
 static_assert(INFUSE_LANES == 4, "vectors have 4 floats");
 #endif
@@ -202,7 +204,7 @@ INFUSE_INLINE void store_n(float* p, vf x, int n) {
   writes(p, isize(4) * n);
   svst1_f32(svwhilelt_b32(0, n), p, (sve_floats)x);
 }
-#elif INFUSE_LANES == 8
+#elif defined(__AVX__)
 typedef float v8f __attribute__((vector_size(32)));
 INFUSE_INLINE vf load_n(const float* p, int n) {
   reads(p, isize(4) * n);
@@ -211,6 +213,15 @@ INFUSE_INLINE vf load_n(const float* p, int n) {
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
   writes(p, isize(4) * n);
   __builtin_ia32_maskstoreps256((v8f*)p, lane_mask(Tail{n}), x);
+}
+#elif INFUSE_LANES == 8
+INFUSE_INLINE vf load_n(const float* p, int n) {
+  vf r{};
+  for (int i = 0; i < n; ++i) r[i] = p[i];
+  return r;
+}
+INFUSE_INLINE void store_n(float* p, vf x, int n) {
+  for (int i = 0; i < n; ++i) p[i] = x[i];
 }
 #else
 INFUSE_INLINE vf load_n(const float* p, int n) {

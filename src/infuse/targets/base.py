@@ -9,7 +9,7 @@ from typing import Final
 
 from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
-from infuse.runtime.levels import CPU_VARIABLE, VECTOR_BITS, limit_name
+from infuse.runtime.levels import CPU_VARIABLE, NEON, VECTOR_BITS, limit_name
 from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
 from infuse.targets.platforms import BARE, LINUX, MUSL, System, named
 
@@ -68,7 +68,11 @@ class Target:
         known = named(name)
         platform = known.platform
         options = sorted({platform.further[each] for each in known.names})
-        stated = [f"-msve-vector-bits={VECTOR_BITS[n]}" for n in known.names if n in VECTOR_BITS]
+        stated = [
+            f"-msve-vector-bits={VECTOR_BITS[each]}"
+            for each in known.names
+            if each in VECTOR_BITS and platform.architecture == NEON
+        ]
         is_x86 = platform.architecture == "x86_64"
         march = platform.march
         if march is not None and not is_x86 and options:
@@ -156,7 +160,7 @@ class Target:
         """
         tiled = ", ".join(sorted(kind.value for kind in self.machine.tiled))
         return [
-            *([f"vectors (SVE) have {self.vector_bits} bits"] * bool(self.vector_bits)),
+            *([f"vectors have {self.vector_bits} bits"] * bool(self.vector_bits)),
             *(
                 [f"tile registers (AMX), which the system must grant, multiply {tiled}"]
                 * bool(tiled)

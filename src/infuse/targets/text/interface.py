@@ -26,7 +26,7 @@ _TILES: Final = {
 _VECTORS: Final = {
     **_TILES,
     "OR_REFUSED": (
-        ", or where the vectors (SVE) of\n * the process have another length: "
+        ", or where the vectors of\n * the process have another length: "
         "infuse_error(NULL) tells"
     ),
 }
