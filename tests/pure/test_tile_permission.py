@@ -1,5 +1,5 @@
-"""Tile registers count among what a processor has only where the system lets a process use them, and
-vectors of a stated length where those of the process have it.
+"""Tile registers count among what a processor has only where the system lets a process use them,
+and vectors of a stated length where those of the process have it.
 """
 
 from collections.abc import Iterator

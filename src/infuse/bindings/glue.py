@@ -85,9 +85,7 @@ def _long_literal(text: str) -> str:
 def _refusal(metadata: dict[str, Any]) -> str:
     """The text for a code of infuse_create; a library with tile registers knows more."""
     text = "infuse_status(code)"
-    return (
-        f"code == INFUSE_REFUSED ? infuse_error(NULL) : {text}" if may_refuse(metadata) else text
-    )
+    return f"code == INFUSE_REFUSED ? infuse_error(NULL) : {text}" if may_refuse(metadata) else text
 
 
 def _rank(result: Tensor) -> str:

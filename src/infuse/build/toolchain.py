@@ -45,8 +45,8 @@ _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
 OLDEST_GLIBC: Final = "2.28"
 """The C library of the oldest systems that portable code is for, as manylinux_2_28 says."""
 _BETTER_BY_ZIG: Final = frozenset(("aarch64",))
-"""Architectures for which Zig's compiler comes before GCC's cross compiler: code of GCC 12 for 64-bit
-ARM takes 1.1 times as many instructions in fp32, and 1.4 times in int8 (MobileNetV2).
+"""Architectures for which Zig's compiler comes before GCC's cross compiler: code of GCC 12 for
+64-bit ARM takes 1.1 times as many instructions in fp32, and 1.4 times in int8 (MobileNetV2).
 """
 CALLS: Final = ("-O1", "-fno-inline")
 """How sources that only call others are optimized. Where sizes follow from those of the inputs,

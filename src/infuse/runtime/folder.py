@@ -220,8 +220,8 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
         )
     if lengths := sorted(VECTOR_BITS.keys() & missing) if "sve" in cpu_features() else []:
         raise CompiledModelError(
-            f"the model was built for vectors (SVE) of {VECTOR_BITS[lengths[0]]} bits, and those of "
-            "this process have another length",
+            f"the model was built for vectors (SVE) of {VECTOR_BITS[lengths[0]]} bits, and those "
+            "of this process have another length",
             where=str(where),
             hint="compile it for this machine, or for the target aarch64, which runs on all",
         )

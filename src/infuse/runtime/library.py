@@ -84,7 +84,9 @@ class Library(ABC):
         if handle:
             return int(handle)
         if refused := self.error(0) if may_refuse(self.metadata) else "":
-            raise RuntimeFailure(refused, hint="compile it for another target, such as x86-64-v4 or aarch64")
+            raise RuntimeFailure(
+                refused, hint="compile it for another target, such as x86-64-v4 or aarch64"
+            )
         raise RuntimeFailure(
             f"there is not enough memory to open the model with {threads} threads",
             hint="use fewer threads or fewer concurrent calls, or give the process more memory",

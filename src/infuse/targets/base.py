@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
@@ -172,6 +172,14 @@ class Target:
     def vector_bits(self) -> int:
         """Bits that the vectors of the processor must have to run the code; 0 where all do."""
         return max((VECTOR_BITS.get(name, 0) for name in self.features), default=0)
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What metadata says of code that may be refused where it runs: by a system that grants no
+        tile registers, or for vectors of another length.
+        """
+        tiles = {"tiles": True} if self.machine.tiled else {}
+        return tiles | ({"vector_bits": self.vector_bits} if self.vector_bits else {})
 
     @property
     def is_runnable(self) -> bool:

@@ -173,9 +173,7 @@ def _on(
 ) -> Platform:
     """The same processor under another system, where no machine has SVE."""
     further = {name: what for name, what in row.further.items() if not name.startswith("sve")}
-    return replace(
-        row, system=system, triple=triple, march=None, further=further, tested=tested
-    )
+    return replace(row, system=system, triple=triple, march=None, further=further, tested=tested)
 
 
 _ARMV7: Final = Platform(

@@ -26,8 +26,8 @@ extern const char infuse_embedded_weights[];
 """Declares the weights that are a part of the library."""
 
 _REFUSED = "  if (!machine_granted()) return INFUSE_REFUSED;\n"
-# The first of all: what fills memory with vectors of a stated length fills more of it where they are
-# longer.
+# The first of all: what fills memory with vectors of a stated length fills more of it where they
+# are longer.
 _NOT_OPENED = "  if (!machine_granted()) return NULL;\n"
 _OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 

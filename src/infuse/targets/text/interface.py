@@ -26,8 +26,7 @@ _TILES: Final = {
 _VECTORS: Final = {
     **_TILES,
     "OR_REFUSED": (
-        ", or where the vectors of\n * the process have another length: "
-        "infuse_error(NULL) tells"
+        ", or where the vectors of\n * the process have another length: infuse_error(NULL) tells"
     ),
 }
 """What it says of code for vectors of a stated length."""
