@@ -91,6 +91,47 @@ def test_a_network_runs_on_another_machine(tmp_path: Path) -> None:
         )
 
 
+@needs_emulator
+@pytest.mark.parametrize("vectors", ["", "sve256"])
+def test_special_numbers_become_the_same_integers(
+    vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clipped to the range of their type, or as x86 converts them."""
+    monkeypatch.setenv("QEMU_CPU", VECTORS.get(vectors, "max"))
+    special = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.5,
+        126.5,
+        127.5,
+        -128.5,
+        254.5,
+        255.5,
+        300.0,
+        -300.0,
+        32768.0,
+    ]
+    special += [1e-40, -1e-40, 2147483520.0, 2147483648.0, -2147483648.0, -2147483904.0, 3e38]
+    special += [np.inf, -np.inf, np.nan]
+    x = np.tile(np.array(special, np.float32), 3)
+    make = Builder()
+    value = make.input(len(x), name="x")
+    scale = np.float32(1)
+    points = [np.uint8(0), np.uint8(3), np.int8(0), np.int8(-5)]
+    quantized = [make("QuantizeLinear", value, scale, np.asarray(point)) for point in points]
+    clipped = make("Clip", value, np.float32(-128), np.float32(127))
+    casts = [
+        make("Cast", value, to=t) for t in (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int32)
+    ]
+    make.output(*quantized, *casts, make("Cast", clipped, to=dtypes.int8))
+    target = f"{TARGET}+{vectors}" if vectors else TARGET
+    results = run_foreign(compiled(make.graph, tmp_path, target), {"x": x}, tmp_path)
+    for name, expected in evaluate(make.graph, {"x": x}).items():
+        np.testing.assert_array_equal(results[name], expected, err_msg=name)
+
+
 ROWS, DEPTHS, COLUMNS = (
     (1, 2, 3, 5, 7, 8, 9, 11, 13, 17, 23, 40),
     (1, 2, 3, 4, 5, 7, 16, 18, 19, 67, 601),
