@@ -59,7 +59,7 @@ int main(int count, char** arguments) {
   for (int64_t i = 0; i < outputs; ++i) ranks[i] = number(), sizes[i] = number(), total += ranks[i];
 
   void* context = infuse_open(arguments[1][0] == '-' ? NULL : content(arguments[1]), threads);
-  if (!context) return 10;
+  if (!context) return fputs(infuse_error(NULL), stderr), 10;  // only code that may refuse
   int64_t* dims = calloc((size_t)total + 1, 8);
   int64_t status = infuse_shapes(values, dims) ? 100 : 0;
   void** results = calloc((size_t)outputs + 1, sizeof *results);

@@ -73,6 +73,9 @@ EMULATORS: Final = {
     "linux-riscv64-v-musl": Emulator(
         (*_RISCV, "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"), "qemu-user"
     ),
+    "linux-riscv64-v-musl+zvl256b": Emulator(
+        (*_RISCV, "rv64,v=true,vlen=256,elen=64,vext_spec=v1.0"), "qemu-user"
+    ),
     "windows-x86_64-v3": Emulator(("wine64",), "wine64"),
     "wasm32": Emulator((*_NODE, *_SAFE, str(_WASI)), "nodejs"),
     "wasm32+relaxed_simd": Emulator((*_NODE, *_SAFE, *relaxed_flags(), str(_WASI)), "nodejs"),

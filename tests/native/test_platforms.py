@@ -65,6 +65,20 @@ def test_a_folder_for_another_system_is_not_loaded(target: str, tmp_path: Path) 
         infuse.load_compiled(model.folder)
 
 
+@platforms("linux-riscv64-v-musl+zvl256b")
+def test_shorter_vectors_are_refused(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"
+    emulator = EMULATORS[target]._replace(command=("qemu-riscv64", "-cpu", short))
+    monkeypatch.setitem(EMULATORS, target, emulator)
+    make = Builder()
+    make.output(make("Relu", make.input(3, name="x")))
+    model = compiled(make.graph, target, tmp_path)
+    with pytest.raises(AssertionError, match="RVV vectors of 256 bits or more"):
+        run_on(target, model, {"x": np.ones(3, np.float32)}, tmp_path)
+
+
 @platforms("windows-x86_64-v3")
 def test_the_example_runs_with_the_shared_library(target: str, tmp_path: Path) -> None:
     folder = compiled(network(), target, tmp_path).folder

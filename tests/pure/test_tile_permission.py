@@ -149,3 +149,10 @@ def test_a_target_states_one_length_of_vectors() -> None:
     assert (target.machine.lanes, target.vector_bits) == (8, 256)
     assert target.flags == ("-msve-vector-bits=256",)
     assert target.cpu == "generic+sve+sve2"
+
+
+def test_vectors_of_risc_v_have_a_least_length() -> None:
+    plain, wide = map(Target.resolve, ("linux-riscv64-v", "linux-riscv64-v+zvl256b"))
+    assert (plain.machine.lanes, plain.vector_bits) == (4, 0)
+    assert (wide.machine.lanes, wide.vector_bits, wide.flags) == (8, 256, ())
+    assert wide.cpu == "baseline_rv64+v+zvl128b+zvl256b"

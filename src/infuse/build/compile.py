@@ -330,10 +330,7 @@ class Compilation:
             info["limited_kernels"] = limited
         if "fp16" in self.precisions.names:
             info["kept_in_fp32"] = program.weights.float32_reasons
-        if self.target.machine.tiled:
-            info["tiles"] = True
-        if self.target.vector_bits:
-            info["vector_bits"] = self.target.vector_bits
+        info |= self.target.conditions
         arena = {"bytes": memory.total, "lower_bound": memory.lower_bound}
         info["arena"] = arena if memory.offsets is not None else None
         return info

@@ -91,6 +91,22 @@ template <> struct Convert<bool> {
 
 template <class T, class S> INFUSE_INLINE auto convert(S x) { return detail::Convert<T>::of(x); }
 
+// A float within the range of a type of 8 bits, converted; NaN becomes 0.
+template <class T> INFUSE_INLINE T convert_clipped(float x) {
+  constexpr float low = T(-1) < T(0) ? -128.0f : 0.0f;
+  return convert<T>(min(max(x, low), low + 255.0f));
+}
+template <class T> INFUSE_INLINE vi convert_clipped(vf x) {
+  constexpr float low = T(-1) < T(0) ? -128.0f : 0.0f;
+#if defined(INFUSE_NEON)
+  vi near;
+  INFUSE_TRUNCATE_NEAR(near, x);
+  return min(max(near, splat(int32_t(low))), splat(int32_t(low) + 255));
+#else
+  return convert<T>(min(max(x, splat(low)), splat(low + 255.0f)));
+#endif
+}
+
 // ---- shifts ----------------------------------------------------------------------------------
 
 // Shifting by all bits or more leaves nothing, or the sign.

@@ -57,7 +57,7 @@ static inline const char* status_text(int status) {
     case INFUSE_BUSY: return "the context runs another call";
     case INFUSE_REFUSED:
       return "the processor lacks instructions that the code is compiled for, or the system does not "
-             "let this process use its tile registers (AMX), or its vectors (SVE) have another length";
+             "let this process use its tile registers (AMX), or its vectors have another length";
   }
   return "an unknown code";
 }

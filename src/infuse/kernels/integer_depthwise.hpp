@@ -121,9 +121,15 @@ INFUSE_INLINE void neighbours(const DepthwiseSizes& s, const ChannelLine& line, 
   constexpr int INPUTS = (P - 1) * S + KW;
   const isize left = ox * S - s.pad_left;
   isize first = line.begin;
-  if constexpr (Layout::BY_LANE && LANES == 4)
-    for (; first + 2 * LANES <= line.end; first += 2 * LANES)
-      two_neighbours<Layout, H, KW, S, P, Edge, T>(s, line, ox, first, zero, weights, sums, sink);
+  if constexpr (Layout::BY_LANE && LANES == 4) {
+    // Copies, as compilers must expect that a byte is stored over what a reference leads to.
+    const Sink own = sink;
+    const DepthwiseSizes sizes = s;
+    const ChannelLine lines = line;
+    for (; first + 2 * LANES <= lines.end; first += 2 * LANES)
+      two_neighbours<Layout, H, KW, S, P, Edge, T>(sizes, lines, ox, first, zero, weights, sums,
+                                                   own);
+  }
   sweep(first, line.end, [&](isize c, auto lanes) __attribute__((always_inline)) {
     vi sum[P];
     vi start = {};

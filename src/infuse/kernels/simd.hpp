@@ -29,6 +29,8 @@ static_assert(INFUSE_LANES == 16, "AVX-512 has vectors of 16 floats");
 static_assert(INFUSE_LANES == 8, "AVX has vectors of 8 floats");
 #elif defined(INFUSE_SVE)
 static_assert(INFUSE_LANES * 32 == __ARM_FEATURE_SVE_BITS, "vectors have the length that is stated");
+#elif defined(__riscv_v_min_vlen)
+static_assert(INFUSE_LANES * 32 == __riscv_v_min_vlen, "vectors have the least length that is stated");
 #else
 static_assert(INFUSE_LANES == 4, "vectors have 4 floats");
 #endif
@@ -202,7 +204,7 @@ INFUSE_INLINE void store_n(float* p, vf x, int n) {
   writes(p, isize(4) * n);
   svst1_f32(svwhilelt_b32(0, n), p, (sve_floats)x);
 }
-#elif INFUSE_LANES == 8
+#elif defined(__AVX__)
 typedef float v8f __attribute__((vector_size(32)));
 INFUSE_INLINE vf load_n(const float* p, int n) {
   reads(p, isize(4) * n);
@@ -211,6 +213,15 @@ INFUSE_INLINE vf load_n(const float* p, int n) {
 INFUSE_INLINE void store_n(float* p, vf x, int n) {
   writes(p, isize(4) * n);
   __builtin_ia32_maskstoreps256((v8f*)p, lane_mask(Tail{n}), x);
+}
+#elif INFUSE_LANES == 8
+INFUSE_INLINE vf load_n(const float* p, int n) {
+  vf r{};
+  for (int i = 0; i < n; ++i) r[i] = p[i];
+  return r;
+}
+INFUSE_INLINE void store_n(float* p, vf x, int n) {
+  for (int i = 0; i < n; ++i) p[i] = x[i];
 }
 #else
 INFUSE_INLINE vf load_n(const float* p, int n) {
@@ -389,81 +400,6 @@ constexpr INFUSE_INLINE T min(T a, T b) {
   return a != a || a <= b ? a : b;
 }
 
-// ---- reductions over the lanes ---------------------------------------------------------------
-
-namespace detail {
-// Lane i of the result is lane i + step, modulo LANES.
-template <int step, class V>
-INFUSE_INLINE V rotate(V x) {
-#define INFUSE_AT(i) (((i) + step) % LANES)
-#if INFUSE_LANES == 16
-  return __builtin_shufflevector(x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3),
-                                 INFUSE_AT(4), INFUSE_AT(5), INFUSE_AT(6), INFUSE_AT(7),
-                                 INFUSE_AT(8), INFUSE_AT(9), INFUSE_AT(10), INFUSE_AT(11),
-                                 INFUSE_AT(12), INFUSE_AT(13), INFUSE_AT(14), INFUSE_AT(15));
-#elif INFUSE_LANES == 8
-  return __builtin_shufflevector(x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3),
-                                 INFUSE_AT(4), INFUSE_AT(5), INFUSE_AT(6), INFUSE_AT(7));
-#else
-  return __builtin_shufflevector(x, x, INFUSE_AT(0), INFUSE_AT(1), INFUSE_AT(2), INFUSE_AT(3));
-#endif
-#undef INFUSE_AT
-}
-template <class V, class F>
-INFUSE_INLINE V fold(V x, F f) {
-#if INFUSE_LANES == 16
-  x = f(x, rotate<8>(x));
-#endif
-#if INFUSE_LANES >= 8
-  x = f(x, rotate<4>(x));
-#endif
-  x = f(x, rotate<2>(x));
-  return f(x, rotate<1>(x));
-}
-}  // namespace detail
-
-INFUSE_INLINE float hsum(vf x) {
-  return detail::fold(x, [](vf a, vf b) { return a + b; })[0];
-}
-INFUSE_INLINE float hmax(vf x) {
-  return detail::fold(x, [](vf a, vf b) { return max(a, b); })[0];
-}
-INFUSE_INLINE float hmin(vf x) {
-  return detail::fold(x, [](vf a, vf b) { return min(a, b); })[0];
-}
-INFUSE_INLINE int32_t hsum(vi x) {
-  return detail::fold(x, [](vi a, vi b) { return a + b; })[0];
-}
-INFUSE_INLINE int32_t hmax(vi x) {
-  return detail::fold(x, [](vi a, vi b) { return max(a, b); })[0];
-}
-INFUSE_INLINE int32_t hmin(vi x) {
-  return detail::fold(x, [](vi a, vi b) { return min(a, b); })[0];
-}
-template <class T>
-INFUSE_INLINE T hsum(T x) {
-  return x;
-}
-template <class T>
-INFUSE_INLINE T hmax(T x) {
-  return x;
-}
-template <class T>
-INFUSE_INLINE T hmin(T x) {
-  return x;
-}
-
-INFUSE_INLINE bool any(vi mask) {
-#if INFUSE_LANES == 16
-  return __builtin_ia32_cmpd512_mask(mask, vi{}, 4, (unsigned short)-1) != 0;
-#else
-  return detail::fold(mask, [](vi a, vi b) { return a | b; })[0] != 0;
-#endif
-}
-INFUSE_INLINE bool all(vi mask) { return !any(~mask); }
-INFUSE_INLINE bool any(bool mask) { return mask; }
-INFUSE_INLINE bool all(bool mask) { return mask; }
-
 // ---- caches ----------------------------------------------------------------------------------
 
 // Hints: bring the line of p into all caches, or only into the second level, or to be written.
@@ -473,4 +409,5 @@ INFUSE_INLINE void prefetch_to_write(const void* p) { __builtin_prefetch(p, 1, 3
 
 }  // namespace infuse
 
+#include "lane_reductions.hpp"
 #include "narrow.hpp"

@@ -57,7 +57,7 @@ INFUSE_INLINE int count_below(LimitVector<float>::type limits, LimitVector<float
 #if INFUSE_LANES == 16
   return __builtin_popcount(
       (unsigned short)__builtin_ia32_cmpps512_mask(limits, x, 1, (unsigned short)-1, 4));
-#elif defined(INFUSE_SVE)
+#elif INFUSE_LANES == 8 && !defined(__AVX__)
   return -hsum((vi)(limits < x));
 #elif INFUSE_LANES == 8
   typedef float v8f __attribute__((vector_size(32)));
@@ -71,7 +71,7 @@ INFUSE_INLINE int count_below(LimitVector<double>::type limits, LimitVector<doub
 #if INFUSE_LANES == 16
   return __builtin_popcount(
       (unsigned char)__builtin_ia32_cmppd512_mask(limits, x, 1, (unsigned char)-1, 4));
-#elif defined(INFUSE_SVE)
+#elif INFUSE_LANES == 8 && !defined(__AVX__)
   return -hsum((vi)(limits < x)) / 2;
 #elif INFUSE_LANES == 8
   typedef double v4d __attribute__((vector_size(32)));

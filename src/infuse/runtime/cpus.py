@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, SupportsIndex
 
 from infuse.errors import OptionError
-from infuse.runtime.levels import VECTOR_BITS, within_limit
+from infuse.runtime.levels import EXTENSIONS, NEON, VECTOR_BITS, within_limit
 
 THREADS_VARIABLE = "INFUSE_NUM_THREADS"
 MOST_THREADS = 256
@@ -189,7 +189,8 @@ def _stated_vectors(flags: Sequence[str]) -> frozenset[str]:
         return frozenset()
     length = int(ctypes.CDLL(None).prctl(_VECTOR_LENGTH, 0, 0, 0, 0))
     bits = (length & _LENGTH_BYTES) * 8 if length > 0 else 0
-    return frozenset(name for name, stated in VECTOR_BITS.items() if stated == bits)
+    lengths = EXTENSIONS[NEON].keys() & VECTOR_BITS
+    return frozenset(name for name in lengths if VECTOR_BITS[name] == bits)
 
 
 def _tiles_granted() -> bool:

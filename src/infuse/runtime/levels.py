@@ -34,7 +34,7 @@ EXTENSIONS: Final = {
 """Instruction sets that may be added to a name, as Linux and as compilers name them. Vectors of a
 stated length are two: Linux has no name for the length, which a process asks for.
 """
-VECTOR_BITS: Final = {"sve128": 128, "sve256": 256}
+VECTOR_BITS: Final = {"sve128": 128, "sve256": 256, "zvl256b": 256}
 """Bits of a vector, for the instruction sets that state them."""
 _BEYOND: Final = (
     "avx",

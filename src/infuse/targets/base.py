@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from infuse.errors import OptionError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
-from infuse.runtime.levels import CPU_VARIABLE, VECTOR_BITS, limit_name
+from infuse.runtime.levels import CPU_VARIABLE, NEON, VECTOR_BITS, limit_name
 from infuse.targets.machine import USUAL, Caches, Machine, PlainMachine
 from infuse.targets.platforms import BARE, LINUX, MUSL, System, named
 
@@ -68,7 +68,11 @@ class Target:
         known = named(name)
         platform = known.platform
         options = sorted({platform.further[each] for each in known.names})
-        stated = [f"-msve-vector-bits={VECTOR_BITS[n]}" for n in known.names if n in VECTOR_BITS]
+        stated = [
+            f"-msve-vector-bits={VECTOR_BITS[each]}"
+            for each in known.names
+            if each in VECTOR_BITS and platform.architecture == NEON
+        ]
         is_x86 = platform.architecture == "x86_64"
         march = platform.march
         if march is not None and not is_x86 and options:
@@ -156,7 +160,7 @@ class Target:
         """
         tiled = ", ".join(sorted(kind.value for kind in self.machine.tiled))
         return [
-            *([f"vectors (SVE) have {self.vector_bits} bits"] * bool(self.vector_bits)),
+            *([f"vectors have {self.vector_bits} bits"] * bool(self.vector_bits)),
             *(
                 [f"tile registers (AMX), which the system must grant, multiply {tiled}"]
                 * bool(tiled)
@@ -168,6 +172,14 @@ class Target:
     def vector_bits(self) -> int:
         """Bits that the vectors of the processor must have to run the code; 0 where all do."""
         return max((VECTOR_BITS.get(name, 0) for name in self.features), default=0)
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What metadata says of code that may be refused where it runs: by a system that grants no
+        tile registers, or for vectors of another length.
+        """
+        tiles = {"tiles": True} if self.machine.tiled else {}
+        return tiles | ({"vector_bits": self.vector_bits} if self.vector_bits else {})
 
     @property
     def is_runnable(self) -> bool:

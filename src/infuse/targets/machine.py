@@ -111,7 +111,9 @@ class Machine:
     @classmethod
     def of(cls, architecture: str, features: frozenset[str], caches: Caches) -> Machine:
         """The machine with these instruction sets, by their names in Linux."""
-        if "sve256" in features:
+        if "zvl256b" in features:
+            bits, registers, rows = 256, 32, 12
+        elif "sve256" in features:
             bits, registers, rows = 256, 32, 8
         elif architecture == "aarch64":  # four numbers of each row lie in a register
             bits, registers, rows = 128, 32, 8

@@ -227,6 +227,7 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
         None,
         "baseline_rv64+v+zvl128b",
         features=frozenset(("rvv",)),
+        further={"zvl256b": "zvl256b"},
         tested="under QEMU (qemu-riscv64)",
     ),
     **{

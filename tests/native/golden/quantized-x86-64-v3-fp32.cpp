@@ -44,7 +44,7 @@ __attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, 
     const auto t3 = t2 + splat<L>(v2);
     const auto t4 = infuse::max(t3, splat<L>(0.0f));
     const auto t5 = infuse::min(t4, splat<L>(255.0f));
-    const auto t6 = convert<uint8_t>(t5);
+    const auto t6 = convert_clipped<uint8_t>(t3);
     store(p3 + 0L + col, t6, lanes);
   }, 9);
   return 0;
@@ -72,7 +72,7 @@ __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes
     const auto t8 = t7 + splat<L>(v3);
     const auto t9 = infuse::max(t8, splat<L>(0.0f));
     const auto t10 = infuse::min(t9, splat<L>(255.0f));
-    const auto t11 = convert<uint8_t>(t10);
+    const auto t11 = convert_clipped<uint8_t>(t8);
     store(p4 + row * n5 + col, t11, lanes);
   };
   const Windows windows = {.n = n22, .c = n23, .rank = 2, .axis = {{.in = n8, .out = n9, .kernel = n10, .stride = n11, .dilation = n12, .before = n13, .after = n14}, {.in = n15, .out = n16, .kernel = n17, .stride = n18, .dilation = n19, .before = n20, .after = n21}}};
@@ -91,7 +91,7 @@ __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes
     const auto t4 = t3 + splat<L>(v1);
     const auto t5 = infuse::max(t4, splat<L>(0.0f));
     const auto t6 = infuse::min(t5, splat<L>(255.0f));
-    const auto t7 = convert<uint8_t>(t6);
+    const auto t7 = convert_clipped<uint8_t>(t4);
     store(p2 + row * n3 + col, t7, lanes);
   };
   integer_depthwise<I16x2, 2, 3, 1>(c, sizes6, p5, p4, p7, (const int32_t*)nullptr, sink);
@@ -119,7 +119,7 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
     const auto t14 = t13 + splat<L>(v9);
     const auto t15 = infuse::max(t14, splat<L>(0.0f));
     const auto t16 = infuse::min(t15, splat<L>(255.0f));
-    const auto t17 = convert<uint8_t>(t16);
+    const auto t17 = convert_clipped<uint8_t>(t14);
     store(p10 + row * n11 + col, t17, lanes);
   };
   integer_matmul<I16x2>(c, n14, n15, n16, n17, p13, p12, 0L, p18, (const int32_t*)nullptr, sink);
@@ -148,7 +148,7 @@ __attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes* d, con
     const auto t2 = t1 + splat<L>(v1);
     const auto t3 = infuse::max(t2, splat<L>(0.0f));
     const auto t4 = infuse::min(t3, splat<L>(255.0f));
-    const auto t5 = convert<uint8_t>(t4);
+    const auto t5 = convert_clipped<uint8_t>(t2);
     store(p2 + row * n3 + col, t5, lanes);
   };
   pool(c, sizes4, MaxPool{}, p5, sink);

@@ -31,7 +31,7 @@ extern const char infuse_embedded_weights[];
 
 _OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
-static int create_context(const infuse_options* options, void** context) {
+static int infuse_create_context(const infuse_options* options, void** context) {
   if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
   const Heap heap = {options->allocate, options->release, options->heap};
   Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
@@ -49,19 +49,19 @@ static int create_context(const infuse_options* options, void** context) {
   return INFUSE_OK;
 }
 
-static void* open_context(const void* weights, int threads) {
+static void* infuse_open_context(const void* weights, int threads) {
   const infuse_options options = usual_options(weights, threads);
   void* context;
-  return create_context(&options, &context) == INFUSE_OK ? context : NULL;
+  return infuse_create_context(&options, &context) == INFUSE_OK ? context : NULL;
 }
 
 INFUSE_API@ANYWHERE@ int infuse_create(const infuse_options* options, void** context) {
   *context = NULL;
-@REFUSED@  return create_context(options, context);
+@REFUSED@  return infuse_create_context(options, context);
 }
 
 INFUSE_API@ANYWHERE@ void* infuse_open(const void* weights, int threads) {
-@CLOSED@  return open_context(weights, threads);
+@CLOSED@  return infuse_open_context(weights, threads);
 }
 
 INFUSE_API void infuse_cancel(void* context, int cancel) {

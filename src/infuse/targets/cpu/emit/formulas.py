@@ -32,12 +32,14 @@ class FormulaPrinter:
 
     def __init__(self, prefix: str = "t") -> None:
         self.lines: list[str] = []
+        self._texts: dict[str, str] = {}
         self._prefix = prefix
 
     def define(self, text: str) -> str:
         """A fresh variable that holds `text`."""
         name = f"{self._prefix}{len(self.lines)}"
         self.lines.append(f"const auto {name} = {text};")
+        self._texts[name] = text
         return name
 
     def print(self, term: Term, inputs: Mapping[int, str]) -> str:
@@ -56,8 +58,24 @@ class FormulaPrinter:
             args = [self._print(a, inputs, names) for a in term.args]
             if may_divide_by_zero(term):
                 args[1] = f"nonzero({args[1]}, found_zero)"
-            names[id(term)] = self.define(call_text(term, args))
+            text = self._clipped(term, args[0]) if term.op == "cast" else ""
+            names[id(term)] = self.define(text or call_text(term, args))
         return names[id(term)]
+
+    def _clipped(self, term: Term, name: str) -> str:
+        """The conversion of a float that was clipped to the range of 8 bits, from before that;
+        empty where it was not.
+        """
+        if term.args[0].dtype != dtypes.float32 or term.dtype not in (dtypes.int8, dtypes.uint8):
+            return ""
+        low = -128 if term.dtype == dtypes.int8 else 0
+        for function, bound in (("min", low + 255), ("max", low)):
+            end = f", splat<L>({literal(float(bound), dtypes.float32)}))"
+            text = self._texts.get(name, "")
+            if not (text.startswith(f"infuse::{function}(") and text.endswith(end)):
+                return ""
+            name = text.removeprefix(f"infuse::{function}(").removesuffix(end)
+        return f"convert_clipped<{term.dtype.c_name}>({name})"
 
 
 def call_text(term: Term, args: list[str]) -> str:
