@@ -9,7 +9,7 @@ from typing import Final
 
 _FUNCTIONS: Final = (
     "metadata|status|open|create|shapes|needed_bytes|run|cancel|output|error|arena_bytes|live_bytes"
-    "|close|profile|embedded_weights"
+    "|close|profile|embedded_weights|create_context|open_context"
 )
 _NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")
 LONGEST = 160
