@@ -178,6 +178,7 @@ GROUPS = {
     ),
     "quantization": ("integers", "quantization"),
     "products": ("attending", "contraction", "convolution"),
+    "language": ("paging", "quantized_weights"),
     "recurrent": ("recurrent", "recurrences"),
     "lines": ("normalization", "reduction", "running", "softmax_family"),
     "images": ("pooling", "regions", "resampling", "unfolding", "vision"),
