@@ -29,7 +29,7 @@ from tests.compilers import product_compilers, put_light_compilers_first
 from tests.support.emulation import emulated, obstacle
 
 ROOT = Path(__file__).resolve().parent.parent
-ROW = re.compile(r"[ACEGRSXZ]\d{1,2}")
+ROW = re.compile(r"[ACEGLRSXZ]\d{1,2}")
 
 if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from infuse.compressing import compress
     from infuse.errors import InfuseError
     from infuse.ir.graph import Graph
+    from infuse.language.model import LanguageModel
     from infuse.measuring import compare, diagnose, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.options import *
@@ -63,6 +64,7 @@ __all__ = [
     "Int8",
     "Int8Dynamic",
     "Int8Weights",
+    "LanguageModel",
     "LowRank",
     "Prune",
     "Rules",
@@ -118,6 +120,7 @@ _MODULES = {
     "errors": ("InfuseError",),
     "tracing.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
+    "language.model": ("LanguageModel",),
     "measuring": ("compare", "diagnose", "inspect", "profile", "view"),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),

@@ -20,9 +20,11 @@ DEFAULTS: Final = {
     "nodes": 1_000_000,
     "terms": 1 << 15,
     "seconds": 1800,
+    "entries": 1 << 23,
 }
 """`nodes`: of a model once its functions are inlined. `terms`: products of terms that one product
-of symbolic sizes takes. `seconds`: from a verb's call to its end, in any stage.
+of symbolic sizes takes. `seconds`: from a verb's call to its end, in any stage. `entries`: fields,
+strings, arrays and tensors that the header of a GGUF file lists.
 """
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=0.0)

@@ -83,6 +83,8 @@ PARTLY_NATIVE = {
         ("CausalConvWithState", "DynamicTimeWarping", "GroupQueryAttention", "LinearAttention"),
         "float64",
     ),
+    **dict.fromkeys(("PagedAttention", "MatMulBlocks"), "element type"),
+    "GatherBlocks": "weights that are computed",
     **dict.fromkeys(("LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "is a string"),
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
@@ -96,6 +98,7 @@ ALSO = {
         "is a string",
     ),
     "FormatNumber": "string",
+    "MatMulBlocks": "weights that are computed",
 }
 """What else a refusal may say."""
 

@@ -36,9 +36,12 @@ CHECKED = {
     "arena.h",
     "executor.cpp",
     "frame.hpp",
+    "model_file.hpp",
     "program_checks.hpp",
+    "program_plan.hpp",
     "program_reader.hpp",
     "program_terms.hpp",
+    "programs.cpp",
     "script_reader.hpp",
     "word_reader.hpp",
 }
@@ -115,5 +118,5 @@ def culprit(report: str) -> str:
     own = [frame for frame in frames if "libsanitizer" not in frame]
     assert "<unknown module>" not in own[0], report
     files = [line[1] if (line := LINE.search(frame)) else "" for frame in own]
-    assert "executor.cpp" in files, report
+    assert {"executor.cpp", "programs.cpp"} & {*files}, report
     return files[0]

@@ -303,3 +303,20 @@ def test_threads_run_in_a_browser_where_pages_are_isolated(tmp_path: Path, brows
     with served(folder) as address:
         browser.get(address)
         assert "Cross-Origin-Opener-Policy: same-origin" in browser.execute_async_script(RUN)
+
+
+def test_a_thread_that_traps_is_told(tmp_path: Path) -> None:
+    """It has no stack: the first use of one is outside of the memory."""
+    b = Builder("layer")
+    x = b.input(1, 8, 64, 64, name="x")
+    b.output(b("Conv", x, b.weight(16, 8, 3, 3), pads=(1, 1, 1, 1)))
+    folder = packed(b.graph, tmp_path / "made", "wasm32-threads")
+    worker = folder / "worker.mjs"
+    text = worker.read_text()
+    worker.write_text(
+        text.replace("__stack_pointer.value = stack;", "__stack_pointer.value = 0;", 1)
+    )
+    image = np.random.default_rng(0).standard_normal((1, 8, 64, 64)).astype(np.float32)
+    made = answers(folder, *[{"inputs": {"x": as_tensor(image)}}] * 3, threads=2)
+    lost = {"error": "Error: a thread of the model ended with an error: open it anew"}
+    assert made["answers"][1:] == [lost] * 2

@@ -22,6 +22,7 @@ from infuse.cli.main import main
 from infuse.ir.parser import parse
 from tests.cli_tools import small_network
 from tests.compression_networks import weights
+from tests.support.gguf_writer import BYTE_VOCABULARY, decoder as gguf_decoder
 
 DATA = Path(__file__).parents[1] / "models" / "data"
 COARSE = "stem.1.0.weight"
@@ -269,8 +270,14 @@ def prebuilt(folder: Path) -> None:
     main(["prebuilt", str(folder.with_name("model.onnx")), "--only-models", "-o", str(folder)])
 
 
+def answering(path: Path) -> None:
+    """A decoder of random weights with a tokenizer of bytes and a chat template."""
+    path.write_bytes(gguf_decoder(vocabulary=BYTE_VOCABULARY))
+
+
 WRITERS: dict[str, Writer] = {
     "model.onnx": network,
+    "model.gguf": answering,
     "real.npz": real,
     "yolo.onnx": yolo,
     "photo.jpg": photo,

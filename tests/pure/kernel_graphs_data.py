@@ -181,7 +181,16 @@ BORDERS = {"kernel_shape": (3, 2, 2), "pads": (1, 0, 1, 1, 1, 0), "strides": (2,
 SPREAD = {"dilations": (1, 2, 1), **BORDERS}
 SAMPLED = (
     *("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "TensorScatter"),
-    *("RNN", "GRU", "LSTM", "LinearAttention", "CausalConvWithState", "Det"),
+    *(
+        "RNN",
+        "GRU",
+        "LSTM",
+        "LinearAttention",
+        "CausalConvWithState",
+        "Det",
+        "PagedAttention",
+        "GatherBlocks",
+    ),
     *("Pad", "TopK", "Unique", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
     *("Resize", "GridSample", "AffineGrid", "Col2Im", "MaxUnpool", "DeformConv"),
     *("RoiAlign", "MaxRoiPool", "NonMaxSuppression", "Compress", "OneHot", "CumSum", "CumProd"),

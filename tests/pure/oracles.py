@@ -16,6 +16,7 @@ from infuse.dtypes import by_numpy
 from infuse.ops.conversion import Cast
 from infuse.testing import reference
 from infuse.testing.samples import Row
+from tests.pure.language_oracles import LANGUAGE_ORACLES
 from tests.pure.ml_oracles import ML_ORACLES
 from tests.pure.recurrent_oracle import recurrent
 from tests.pure.text_editing_oracles import TEXT_EDITING_ORACLES
@@ -263,6 +264,7 @@ def multiply_add(row: Row) -> list[Array]:
 
 
 ORACLES: dict[str, Callable[[Row], list[Any]]] = {
+    **LANGUAGE_ORACLES,
     **dict.fromkeys(SCALARS, with_scalar),
     "MultiplyAdd": multiply_add,
     "WeightedSum": lambda row: [row.inputs[0] * row.op.alpha + row.inputs[1] * row.op.beta],

@@ -13,7 +13,7 @@ from infuse.passes.rules import ALL_RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "features.md"
-COUNTS = {"C": 10, "G": 39, "R": 9, "Z": 7, "A": 2, "S": 9, "E": 2, "X": 3}
+COUNTS = {"C": 10, "G": 39, "R": 9, "Z": 7, "A": 2, "S": 9, "E": 2, "L": 6, "X": 3}
 IDS = [f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)]
 STATES = ("works", "partly", "not yet")
 COVERED = re.findall(

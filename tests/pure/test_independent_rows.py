@@ -24,7 +24,7 @@ Axes = dict[int, int]
 WITHOUT_ROWS = {
     # all elements, or those of other rows
     *("Compress", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicTimeWarping"),
-    *("MaxRoiPool", "MaxUnpool"),
+    *("MaxRoiPool", "MaxUnpool", "PagedAttention"),
     *("NegativeLogLikelihoodLoss", "NonMaxSuppression", "NonZero", "RoiAlign", "ScatterND"),
     *(
         "SoftmaxCrossEntropyLoss",

@@ -231,7 +231,7 @@ def test_constant_texts_become_constant_tokens() -> None:
 def test_a_tokenizer_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = infuse.trace(program, {"text": infuse.Spec("string", ("batch",))})
     evaluate(graph, {"text": strings("a")})
-    monkeypatch.setattr(tokenizing, "_library", lambda: pytest.fail("it is read again"))
+    monkeypatch.setattr(tokenizing, "tokenizers_library", lambda: pytest.fail("it is read again"))
     for _ in range(3):
         evaluate(graph, {"text": strings("the cat")})
     again = traced(small, [strings("a")])  # while the first is in use

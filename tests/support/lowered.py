@@ -326,8 +326,18 @@ class _Machine(ProgramMemory):
             )
 
     def _outputs(self) -> Iterator[tuple[str, Array]]:
-        for number, (name, dtype, shape) in enumerate(self.program.outputs):
-            yield name, self.load(dense(Buffer("output", 0, number), dtype, tuple(shape)))
+        sizes = self.program.sizes_of
+        for number, (name, _, _) in enumerate(self.program.outputs):
+            if number not in sizes.values():
+                elements = self._output(number)
+                yield (
+                    name,
+                    elements.reshape(self._output(sizes[number])) if number in sizes else elements,
+                )
+
+    def _output(self, number: int) -> Array:
+        _, dtype, shape = self.program.outputs[number]
+        return self.load(dense(Buffer("output", 0, number), dtype, tuple(shape)))
 
 
 def _stated(

@@ -21,20 +21,24 @@ _THREADS: Final = (1, 2, 4, 8)
 
 
 def collected(
-    target: Target, graphs: Iterable[Graph], usual: Iterable[Graph] = ()
+    target: Target,
+    graphs: Iterable[Graph],
+    usual: Iterable[Graph] = (),
+    plain: Iterable[Graph] = (),
 ) -> ClosedFunctions:
-    """The closed functions of graphs, whichever of several kernels is chosen, and of `usual` ones,
-    whose elementwise work also gets code of its own: for several numbers of threads, by which
-    kernels are chosen. Graphs that have no native code, or types that their operators do not take,
-    are left out.
+    """The closed functions of graphs, whichever of several kernels is chosen, of `usual` ones,
+    whose elementwise work also gets code of its own, and of `plain` ones, where several operations are one at most: both for
+    several numbers of threads, by which kernels are chosen. Graphs that have no native code, or
+    types that their operators do not take, are left out.
     """
     functions = emitter_of(target.machine).closed()
     for graph in graphs:
         for program in _programs(graph, target):
             functions.add(*program)
-    for graph, threads in itertools.product(usual, _THREADS):
-        for program in _chosen_programs(graph, target, threads):
-            functions.add(*program, usual=True)
+    for each, in_text in ((usual, True), (plain, False)):
+        for graph, threads in itertools.product(each, _THREADS):
+            for program in _chosen_programs(graph, target, threads):
+                functions.add(*program, usual=in_text, fused=True)
     return functions
 
 

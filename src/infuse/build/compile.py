@@ -75,12 +75,16 @@ class Compilation:
     """The precision of each layer, where the options do not name one for all."""
     closed: bool = False
     """Whether only such kernels are chosen as a library of prebuilt ones has."""
+    made_for: Target | None = None
+    """What code is made for, where that is not what the options say."""
     library: Prebuilt | None = None
     """The library whose functions are as good as compiled ones, and are not compiled again."""
 
     @cached_property
     def target(self) -> Target:
         """What code is made for. OptionError where there is no such target."""
+        if self.made_for is not None:
+            return self.made_for
         name = self.options.target if self.prebuilt is None else self.prebuilt.facts.target
         target = Target.resolve(PLAIN if self.options.is_source and name == "native" else name)
         if self.options.is_source and target.machine.language != "c":

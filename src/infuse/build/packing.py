@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.options import PREFIX
-from infuse.runtime.folder import HEADER, METADATA, STATIC, digest
+from infuse.runtime.folder import ABI, HEADER, METADATA, STATIC, digest
 from infuse.targets import Target
 
 SUMS: Final = "SHA256SUMS"
@@ -22,11 +22,21 @@ def pack(folder: Path, metadata: Mapping[str, Any], target: Target) -> None:
     prefix = metadata.get("prefix", PREFIX)
     name = "model" if prefix == PREFIX else prefix
     shared = target.system.library_name(prefix)
-    (folder / f"{name}-config.cmake").write_text(_cmake(name, shared, target), "utf-8")
+    (folder / f"{name}-config.cmake").write_text(_cmake(name, shared, STATIC, target), "utf-8")
     (folder / "CMakeLists.txt").write_text(_LISTS.replace("@NAME@", name), "utf-8")
-    (folder / f"{name}.pc").write_text(_pkg_config(name, prefix, metadata, target), "utf-8")
+    linked = f"-l{prefix}" if prefix != PREFIX else f"-l:{target.system.library}"
+    what, version = f"a model compiled by Infuse ({HEADER})", metadata.get("abi", 0)
+    (folder / f"{name}.pc").write_text(_pkg_config(name, what, linked, version, target), "utf-8")
     add_license(folder)
     add_sums(folder)
+
+
+def pack_library(folder: Path, name: str, shared: str, static: str, target: Target) -> None:
+    """Add to a library that runs programs what programs that link it need to find it."""
+    (folder / f"{name}-config.cmake").write_text(_cmake(name, shared, static, target), "utf-8")
+    (folder / "CMakeLists.txt").write_text(_LISTS.replace("@NAME@", name), "utf-8")
+    facts = (name, "a library that runs models of Infuse", f"-l{name}", ABI, target)
+    (folder / f"{name}.pc").write_text(_pkg_config(*facts), "utf-8")
 
 
 def add_license(folder: Path) -> None:
@@ -56,7 +66,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/@NAME@-config.cmake")
 """
 
 
-def _cmake(name: str, shared: str, target: Target) -> str:
+def _cmake(name: str, shared: str, static: str, target: Target) -> str:
     """A file for find_package: both libraries as imported targets."""
     threads = "-pthread" in target.system.linking
     link = [*(["Threads::Threads"] if threads else []), *target.system.libraries]
@@ -65,7 +75,7 @@ def _cmake(name: str, shared: str, target: Target) -> str:
   INTERFACE_LINK_LIBRARIES "{";".join(link)}")
 """
     lines = [
-        f"# The model as targets of CMake: infuse::{name} (shared) and infuse::{name}_static.\n",
+        f"# The library as targets of CMake: infuse::{name} (shared) and infuse::{name}_static.\n",
         "find_package(Threads REQUIRED)\n" if threads else "",
     ]
     if shared.endswith((".so", ".dylib", ".dll")):
@@ -83,23 +93,22 @@ endif()
         f"""if(NOT TARGET infuse::{name}_static)
 add_library(infuse::{name}_static STATIC IMPORTED GLOBAL)
 set_target_properties(infuse::{name}_static PROPERTIES
-  IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{STATIC}"
+  IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{static}"
 {common}endif()
 """
     )
     return "".join(lines)
 
 
-def _pkg_config(name: str, prefix: str, metadata: Mapping[str, Any], target: Target) -> str:
-    library = f"-l{prefix}" if prefix != PREFIX else f"-l:{target.system.library}"
+def _pkg_config(name: str, what: str, linked: str, version: int, target: Target) -> str:
     libraries = [f"-l{each}" for each in target.system.libraries]
     private = " ".join(["-pthread"] * ("-pthread" in target.system.linking) + libraries)
     return f"""prefix=${{pcfiledir}}
 
 Name: {name}
-Description: a model compiled by Infuse ({HEADER})
-Version: {metadata.get("abi", 0)}
+Description: {what}
+Version: {version}
 Cflags: -I${{prefix}}
-Libs: -L${{prefix}} {library}
+Libs: -L${{prefix}} {linked}
 Libs.private: {private}
 """

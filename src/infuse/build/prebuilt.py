@@ -26,11 +26,14 @@ from infuse.targets import KERNELS, Target
 _MOST_NAMED: Final = 4
 
 
-def stamp() -> str:
-    """What programs and the library that runs them have to agree in."""
+def stamp(target: Target | None = None) -> str:
+    """What programs and the library that runs them have to agree in. `target`: what they are for,
+    where that may be small code.
+    """
     cpu = KERNELS.parent / "targets" / "cpu"
     folders = cpu, cpu / "families", cpu / "lower", cpu / "closed"
-    return digest_of(folder_hash(KERNELS), *(folder_hash(each, ".py") for each in folders))
+    small = ["small"] if target is not None and target.is_small else []
+    return digest_of(folder_hash(KERNELS), *(folder_hash(each, ".py") for each in folders), *small)
 
 
 _NARROW: Final = ("armv7l", "wasm32")
@@ -84,16 +87,20 @@ class ForeignLibrary:
     names: frozenset[str]
 
 
-def make_bundle_library(
-    functions: ClosedFunctions, target: Target, output: Path, progress: Progress | None = None
-) -> Facts:
-    """Compile a library of these functions, which programs in C link by its name, to `output`; what
-    it tells of itself.
+def make_program_library(
+    functions: ClosedFunctions,
+    facts: Facts,
+    target: Target,
+    output: Path,
+    archive: Path,
+    toolchain: Toolchain,
+    progress: Progress | None = None,
+) -> None:
+    """Compile a library of these functions, which programs in C link by its name, to `output`, and
+    a static one to `archive`; both tell these facts of themselves.
     """
-    facts = Facts(target.name, frozenset(target.required), stamp())
     files = functions.sources(facts.text())
-    _make(files, target, output, Toolchain.find(target), progress, output.name)
-    return facts
+    _make(files, target, output, toolchain, progress, archive)
 
 
 def _make(
@@ -102,7 +109,7 @@ def _make(
     output: Path,
     toolchain: Toolchain,
     progress: Progress | None,
-    soname: str = "",
+    archive: Path | None = None,
 ) -> None:
     emitter = emitter_of(target.machine)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -118,10 +125,11 @@ def _make(
             target=target,
             include=[KERNELS],
             progress=progress,
-            store=object_store(files, target, toolchain, Cache()),
+            store=object_store(files, target, toolchain, Cache(), alone=archive is not None),
             together=[folder / name for name in emitter.alone(files)],
-            join=emitter.join,
-            soname=soname,
+            join=emitter.join if archive is None else None,
+            soname=output.name if archive else "",
+            archive=archive,
         )
         made.replace(output)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
+from infuse.ir.states import is_state
 from infuse.lowering.choice import Chooser
 from infuse.lowering.expand import expand
 from infuse.lowering.lowering import lower
@@ -122,6 +123,7 @@ def stages_of(
     while True:
         stages, returned = [Stage(graph, False)], list(graph.output_names)
         if hosted or others:
+            _refuse_states(graph, hosted)
             copy = clone(graph)
             stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
         try:
@@ -134,3 +136,16 @@ def stages_of(
             if error.serial is None or error.serial in hosted:
                 raise
             hosted.add(error.serial)
+
+
+def _refuse_states(graph: Graph, hosted: Collection[int]) -> None:
+    """UnsupportedOperatorError where the interpreter would run a part of a graph with states."""
+    states = [value.name for value in graph.inputs if is_state(value)]
+    if not states:
+        return
+    kinds = sorted({node.kind for node in graph.nodes if node.serial in hosted})
+    what = ", ".join(kinds) or "an input"
+    raise UnsupportedOperatorError(
+        f"a model with states runs natively as a whole, and {what} cannot",
+        where=f"state {states[0]!r}",
+    )

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 import typer
 
 import infuse
-from infuse.build.bundle import LIBRARY, bundle as write_bundle
+from infuse.build.bundle import bundle as write_bundle
+from infuse.build.libinfuse import LIBRARY
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
 from infuse.cli.models import load_model
 from infuse.cli.options import AsJson
 from infuse.errors import OptionError
 from infuse.options import CompileOptions, FormatOptions, Rules
-from infuse.runtime.folder import file_sizes
+from infuse.runtime.folder import MODEL_FILE, file_sizes
 
 
 @with_flags
@@ -33,11 +34,20 @@ def bundle(
     ],
     rules: Annotated[Rules, Without("runtime")],
     format: FormatOptions,
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            "--library",
+            metavar="FOLDER",
+            help="A library that is there runs the models; nothing is compiled.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile what several models call to one library, and each model to a program for it.
+    """Compile what several models call to one library, and write each model as a program for it.
 
-    An app has the library once, and a program and weights for each model.
+    An app has the library once, and a file for each model.
     """
     graphs = {}
     for path in models:
@@ -46,19 +56,20 @@ def bundle(
             raise OptionError(f"two models would lie in the folder {name!r}", where=str(path))
         graphs[name] = infuse.optimize(load_model(path, format), rules)
     with terminal.progress("kernels") as progress:
-        write_bundle(graphs, options, output, progress)
+        write_bundle(graphs, options, output, progress, library)
     facts: dict[str, Any] = {
         "output": str(output),
-        "library_bytes": (output / LIBRARY).stat().st_size,
+        "library": str((library or output) / LIBRARY),
+        "library_bytes": ((library or output) / LIBRARY).stat().st_size,
         "models": {name: file_sizes(output / name) for name in graphs},
     }
     terminal.answer(facts, as_json, lambda: _print(facts))
 
 
 def _print(facts: dict[str, Any]) -> None:
-    terminal.say(f"{facts['output']}/{LIBRARY}: {terminal.bytes_text(facts['library_bytes'])}")
+    terminal.say(f"{facts['library']}: {terminal.bytes_text(facts['library_bytes'])}")
     rows = [
-        (name, *(terminal.bytes_text(files[file]) for file in ("program.bin", "weights.bin")))
+        (f"{name}/{MODEL_FILE}", terminal.bytes_text(files[MODEL_FILE]))
         for name, files in facts["models"].items()
     ]
-    terminal.say_table("", ("model", "#program", "#weights"), rows)
+    terminal.say_table("", ("file", "#bytes"), rows)

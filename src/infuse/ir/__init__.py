@@ -17,6 +17,7 @@ from infuse.ir.types import (
     OptionalType as OptionalType,
     SequenceType as SequenceType,
     Shape as Shape,
+    StateType as StateType,
     TensorType as TensorType,
     Type as Type,
     tensor as tensor,

@@ -17,7 +17,7 @@ from infuse.ir.expression import Expression
 from infuse.ir.html import network
 from infuse.ir.operator import SERIALS, Operator
 from infuse.ir.ordering import topological_order
-from infuse.ir.types import Shape, TensorType, Type, UnknownRank
+from infuse.ir.types import Shape, StateType, TensorType, Type, UnknownRank
 
 Array = npt.NDArray[Any]
 
@@ -55,7 +55,9 @@ class Value(Expression):
 
     @property
     def tensor(self) -> TensorType:
-        """The tensor type; GraphError for a sequence or optional."""
+        """The tensor type, also of a state; GraphError for a sequence or optional."""
+        if isinstance(self.type, StateType):
+            return self.type.element
         if not isinstance(self.type, TensorType):
             raise GraphError(f"value {self.name!r} is a {self.type} where a tensor is needed")
         return self.type

@@ -19,7 +19,15 @@ from infuse.ir.dims import Dim, Expr
 from infuse.ir.graph import Array
 from infuse.ir.lexer import Cursor
 from infuse.ir.text import read_elements
-from infuse.ir.types import DataFormat, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import (
+    DataFormat,
+    MapType,
+    OptionalType,
+    SequenceType,
+    StateType,
+    TensorType,
+    Type,
+)
 
 TERM_LIMIT = 1024
 _DTYPES = {d.name: d for d in dtypes.ALL}
@@ -102,8 +110,8 @@ class Literals:
     # -- types -------------------------------------------------------------------------------------
 
     def type(self) -> Type:
-        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)`, `optional(TYPE)` or `map(int64,
-        TYPE)`.
+        """`float32[batch, 3]@NHWC`, `int64[?]`, `seq(TYPE)`, `optional(TYPE)`, `map(int64,
+        TYPE)` or `state(TENSOR)`.
         """
         cursor = self.cursor
         if (cursor.at("seq") or cursor.at("optional")) and cursor.follows("("):
@@ -113,6 +121,12 @@ class Literals:
                 inner = self.type()
             cursor.expect(")")
             return kind(inner)
+        if cursor.at("state") and cursor.follows("("):
+            cursor.advance()
+            cursor.expect("(")
+            tensor = self.tensor()
+            cursor.expect(")")
+            return StateType(tensor)
         if cursor.at("map") and cursor.follows("("):
             cursor.advance()
             cursor.expect("(")

@@ -25,6 +25,7 @@ from infuse.ir.types import (
     MapType,
     OptionalType,
     SequenceType,
+    StateType,
     TensorType,
     Type,
 )
@@ -61,7 +62,7 @@ def dim_text(dim: Dim) -> str:
 
 def type_text(type: Type) -> str:
     """A type as text: `float32[batch, 3]@NHWC`, `int64[?]` (rank unknown), `seq(…)`, `optional(…)`,
-    `map(int64, …)`.
+    `map(int64, …)`, `state(…)`.
     """
     if isinstance(type, SequenceType):
         return f"seq({type_text(type.element)})"
@@ -69,6 +70,8 @@ def type_text(type: Type) -> str:
         return f"optional({type_text(type.element)})"
     if isinstance(type, MapType):
         return f"map({type.key}, {type_text(type.element)})"
+    if isinstance(type, StateType):
+        return f"state({type_text(type.element)})"
     shape = "?" if type.shape is None else ", ".join(map(dim_text, type.shape))
     suffix = "" if type.format is DataFormat.ND else f"@{type.format.value}"
     return f"{type.dtype}[{shape}]{suffix}"

@@ -1,4 +1,6 @@
-"""Types of values: tensors with symbolic shapes, sequences, optionals and maps of them."""
+"""Types of values: tensors with symbolic shapes, sequences, optionals and maps of them, and
+states.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +105,18 @@ class MapType:
         return f"map({self.key}, {self.element})"
 
 
-Type = TensorType | SequenceType | OptionalType | MapType
-HOLDERS = (SequenceType, OptionalType, MapType)
+@dataclass(frozen=True)
+class StateType:
+    """A tensor that outlives a run, which changes it where it lies (`ir/states.py`)."""
+
+    element: TensorType
+
+    def __str__(self) -> str:
+        return f"state({self.element})"
+
+
+Type = TensorType | SequenceType | OptionalType | MapType | StateType
+HOLDERS = (SequenceType, OptionalType, MapType, StateType)
 """Types of values that hold others, which are of type `element`."""
 
 UNKNOWN = TensorType(dtypes.float32, None)

@@ -10,16 +10,26 @@ from infuse.ir import dims
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph, Node, Use, Value, execution_order
 from infuse.ir.nesting import room_for
-from infuse.ir.types import HOLDERS, UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.states import check_states
+from infuse.ir.types import (
+    HOLDERS,
+    UNKNOWN,
+    MapType,
+    OptionalType,
+    SequenceType,
+    StateType,
+    TensorType,
+    Type,
+)
 
 
 def verify(graph: Graph, *, infer: bool = True) -> None:
     """GraphError, naming node and value, unless `graph` and its bodies are well formed.
 
     Checked are: use-def edges from both ends, every value made once and before it is read, captured
-    values from enclosing graphs only, no cycle, types possible in themselves, constants that are
-    what their types say, and, with `infer`, types that agree with what the operators infer now
-    (where both are known; storage formats aside).
+    values from enclosing graphs only, no cycle, states changed by one node after the other, types
+    possible in themselves, constants that are what their types say, and, with `infer`, types that
+    agree with what the operators infer now (where both are known; storage formats aside).
     """
     verifier = _Verifier(graph)
     for inner in verifier.collect(graph):
@@ -119,6 +129,7 @@ class _Verifier:
             for index, operand in enumerate(node.inputs):
                 if operand is not None:
                     self.read(operand, Use(node, index), graph, place)
+        check_states(graph)
         execution_order(graph)
 
     def read(self, value: Value, use: Use, graph: Graph, place: str) -> None:
@@ -260,6 +271,8 @@ def agree(a: Type, b: Type) -> bool:
     if isinstance(a, SequenceType) and isinstance(b, SequenceType):
         return agree(a.element, b.element)
     if isinstance(a, OptionalType) and isinstance(b, OptionalType):
+        return agree(a.element, b.element)
+    if isinstance(a, StateType) and isinstance(b, StateType):
         return agree(a.element, b.element)
     if isinstance(a, MapType) and isinstance(b, MapType):
         return a.key == b.key and agree(a.element, b.element)

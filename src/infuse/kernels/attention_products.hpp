@@ -39,11 +39,11 @@ INFUSE_INLINE void multiply_by_lane(const float* a, const float* b, isize b_step
 #endif
 
 /** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
-template <class Kind, int R, int V, int Row, int Step>
-INFUSE_INLINE void multiply(const typename Kind::Word* a, const typename Kind::Word* b, isize b_step,
-                            isize depth, vf (&sum)[R][V]) {
+template <class Kind, int R, int V, int Row, int Step, class Right>
+INFUSE_INLINE void multiply(const typename Kind::Word* a, const Right* b, isize b_step, isize depth,
+                            vf (&sum)[R][V]) {
 #if INFUSE_BY_LANE
-  if constexpr (Kind::FLOATS && R % 4 == 0)
+  if constexpr (Kind::FLOATS && R % 4 == 0 && __is_same(Right, float))
     if (Step != 1 || b_step == PANEL)
       return multiply_by_lane<R, V, Row, Step>(a, b, b_step, depth, sum);
 #endif

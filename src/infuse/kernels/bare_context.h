@@ -27,6 +27,10 @@ static inline bool context_begin(Context* c) {
   return true;
 }
 
-static inline void context_end(Context* c) { c->running = 0; }
+/** Ends a call; what it returns. */
+static inline int context_end(Context* c, int failed) {
+  c->running = 0;
+  return failed;
+}
 
 static inline bool cancelled(const Context* c) { return c->cancelled != 0; }

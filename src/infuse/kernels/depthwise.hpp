@@ -48,8 +48,15 @@ inline ImageLines image_lines(const DepthwiseSizes& shape, const float* x, isize
           shape.width * shape.channels, shape.channels};
 }
 
-/** Pixels computed at once: they, one row of taps and one input fit the vector registers. */
-constexpr int pixels(int kw) { return LANES == 16 || kw <= 5 ? 8 : 7; }
+/** Pixels computed at once: they, one row of taps and one input fit the vector registers. Code for
+ * size, which has this several times, takes half. */
+constexpr int pixels(int kw) {
+#if defined(__OPTIMIZE_SIZE__)
+  return kw > 0 ? 4 : 0;
+#else
+  return LANES == 16 || kw <= 5 ? 8 : 7;
+#endif
+}
 
 /**
  * P neighbouring pixels of the channels of a row; with Edge some inputs and outputs are absent.

@@ -8,25 +8,15 @@
 #include <string.h>
 
 #define INFUSE_POOL_APART
-#include "arena.h"
 #include "failure.h"
 #include "frame.hpp"
 #include "options.h"
-#include "program_reader.hpp"
+#include "program_plan.hpp"
 #include "program_terms.hpp"
+#include "refusal.hpp"
 #include "threads.hpp"
 
 namespace infuse {
-
-namespace {
-
-bool too_large(const Program* p, const List& sizes, const isize* d) {
-  for (int i = 0; i < sizes.count; ++i)
-    if (!(estimated(p->term[sizes.items[i]], d) < TOO_LARGE)) return true;
-  return false;
-}
-
-}  // namespace
 
 // ---- running -----------------------------------------------------------------------------------
 
@@ -137,20 +127,7 @@ int fail(Run* m, int failure, const char* where) {
 isize place(Run* m, Frame* f) {
   const ProgramPart* q = f->q;
   for (int i = 0; i < q->buffers; ++i) f->bytes[i] = value_of(m, q->buffer_terms[i]);
-  if (q->total >= 0) {
-    for (int i = 0; i < q->buffers; ++i) {
-      f->offsets[i] = q->offsets[i];
-      if (f->bytes[i] < 0 || f->bytes[i] > q->total - q->offsets[i]) return -1;
-    }
-    return q->total;
-  }
-  const Heap* heap = &m->pool->heap;
-  const ArenaItems items = {f->bytes, q->first, q->last, q->buffers};
-  char* work = memory_open(heap, arena_scratch(q->buffers));
-  if (!work) return -1;
-  const isize total = arena_plan(&items, q->orders, q->attempts, f->offsets, work);
-  memory_close(heap, work);
-  return total;
+  return planned_bytes(q, f->bytes, f->offsets, &m->pool->heap);
 }
 
 /** Plans anew where sizes changed: those of the inputs, and for a body all that are known. */
@@ -262,28 +239,6 @@ Run* open_run(const Program* p, const infuse_options* options) {
 
 using namespace infuse;
 
-INFUSE_API void* infuse_program_load(const void* content, int64_t bytes, const void* weights,
-                                     int64_t weight_bytes, const void* own, char* why,
-                                     int64_t room) {
-  return load_program((const char*)content, bytes, weights, weight_bytes,
-                      (const FunctionTable*)own, why, isize(room));
-}
-
-/** What callers have to agree with: how many symbols, inputs and outputs it has, and the rank of each
- * output. Stores `room` numbers of them at most, and returns how many there are. */
-INFUSE_API int64_t infuse_program_counts(void* program, int64_t* counts, int64_t room) {
-  const Program* p = (const Program*)program;
-  const ProgramPart* q = p->part;
-  const int64_t head[] = {p->input_symbols, q->inputs, q->outputs};
-  for (int64_t i = 0; i < 3 + q->outputs && i < room; ++i)
-    counts[i] = i < 3 ? head[i] : q->output[i - 3].sizes.count;
-  return 3 + q->outputs;
-}
-
-INFUSE_API void infuse_program_close(void* program) {
-  if (program) close_program((Program*)program);
-}
-
 INFUSE_API void infuse_close(void* context) {
   Run* m = (Run*)context;
   if (m) close_run(m);
@@ -292,7 +247,7 @@ INFUSE_API void infuse_close(void* context) {
 INFUSE_API int infuse_program_create(void* program, const infuse_options* options, void** context) {
   *context = nullptr;
   if (options->weights || !options_valid(options, 0, true)) return INFUSE_BAD_OPTIONS;
-  if (!machine_granted()) return INFUSE_REFUSED;
+  if (refusal()) return INFUSE_REFUSED;
   Run* m = open_run((const Program*)program, options);
   if (!m) return INFUSE_OUT_OF_MEMORY;
   lend(&m->frames[0].arena, options);
@@ -313,30 +268,6 @@ INFUSE_API void infuse_cancel(void* context, int cancel) {
 
 INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
-INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims) {
-  const Program* p = (const Program*)program;
-  const ProgramPart* q = p->part;
-  isize* d = zeros<isize>(nullptr, p->symbols);
-  if (!d) return INFUSE_OUT_OF_MEMORY;
-  bool valid = true;
-  for (int i = 0; i < p->input_symbols; ++i) {
-    d[i] = isize(symbols[i]);
-    valid &= d[i] >= 0;
-  }
-  valid = valid && !too_large(p, q->before_run, d);
-  isize at = 0;
-  for (int k = 0; k < q->outputs && valid; ++k) {
-    for (int i = 0; i < q->output[k].sizes.count; ++i) {
-      const Term& term = p->term[q->output[k].sizes.items[i]];
-      dims[at] = term.late ? -1 : evaluated(term, d);
-      valid &= term.late || dims[at] >= 0;
-      ++at;
-    }
-  }
-  memory_close(nullptr, (char*)d);
-  return valid ? INFUSE_OK : INFUSE_BAD_DATA;
-}
-
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
                           void* const* outputs) {
   const FlushSubnormals flush;
@@ -353,8 +284,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
     inputs = m->all_inputs;
   }
   const int failed = run_part(m, 0, inputs, outputs);
-  context_end(m->pool);
-  return failure_status(failed);
+  return failure_status(context_end(m->pool, failed));
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
@@ -367,7 +297,10 @@ INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
 }
 
 INFUSE_API const char* infuse_error(void* context) {
-  if (!context) return machine_granted() ? "" : REFUSAL;
+  if (!context) {
+    const char* why = refusal();
+    return why ? why : "";
+  }
   const char* text = ((Run*)context)->error;
   return text ? text : "";
 }

@@ -15,6 +15,7 @@ enum Failure {
   ENDLESS = 6,
   ASSERTION = 7,
   CANCELLED = 8,
+  LOST = 9,
 };
 
 /** The reason in words. */
@@ -28,6 +29,7 @@ static inline const char* failure_text(int failure) {
     case ENDLESS: return "the loop does not end";
     case ASSERTION: return "an asserted condition does not hold";
     case CANCELLED: return "the run was cancelled";
+    case LOST: return "a thread of the model ended with an error: open it anew";
   }
   return "it failed";
 }
@@ -54,8 +56,8 @@ static inline const char* status_text(int status) {
              "or addresses that are not multiples of 64";
     case INFUSE_BUSY: return "the context runs another call";
     case INFUSE_REFUSED:
-      return "the system does not let this process use the tile registers (AMX) or the vectors "
-             "that the code is made for";
+      return "the processor lacks instructions that the code is compiled for, or the system does not "
+             "let this process use its tile registers (AMX), or its vectors have another length";
   }
   return "an unknown code";
 }

@@ -45,11 +45,12 @@ constexpr int FEW = INFUSE_LANES == 16 ? 8 : 4;  // rows that share a code as it
 constexpr isize PASSES = 2;  // groups of so many rows at most; a panel is decoded at once for more
 constexpr isize GRAIN = 1 << 16;  // products that are worth a thread
 
-inline isize padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
+template <class Sizes>
+inline isize padded(const Sizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
 
 /** Words of a panel. */
-template <int KIND>
-inline isize panel_size(const NBitsSizes& s) {
+template <int KIND, class Sizes>
+inline isize panel_size(const Sizes& s) {
   return padded(s) / NBits<KIND>::ROWS * NBits<KIND>::WORDS * NR;
 }
 

@@ -39,7 +39,11 @@ static inline bool context_begin(Context* c) {
   return true;
 }
 
-static inline void context_end(Context* c) { c->running = 0; }
+/** Ends a call; what it returns. */
+static inline int context_end(Context* c, int failed) {
+  c->running = 0;
+  return failed;
+}
 
 static inline void context_cancel(Context* c, int cancel) { c->cancelled = cancel; }
 

@@ -25,22 +25,20 @@ typedef isize (*ClosedFunction)(Context&, const Slot*);
 /** A function of n elements; `found_zero` is told of integers that are divided by zero. */
 typedef void (*ElementFunction)(void* out, const void* const* in, isize n, bool* found_zero);
 
-/** `slots`: a letter for each slot that it takes: t a tensor, i a whole number, f a double, l a list
- * of whole numbers, o a size that it finds, and for elementwise work w and the bytes of an element
- * that this gives. */
+/** Behind the name another text follows, as each pointer takes 32 bytes of a library: a letter for
+ * each slot that it takes: t a tensor, i a whole number, f a double, l a list of whole numbers, o a
+ * size that it finds, and for elementwise work w and the bytes of an element that this gives. */
 struct NamedFunction {
   const char* name;
   ClosedFunction call;
-  const char* slots;
 };
 /** `vector`: the same of one vector, where all that it takes and gives are floats and masks
- * (`VectorFunction`); null otherwise. `widths`: bytes of what it takes, and last of what it gives, a
- * digit each. */
+ * (`VectorFunction`); null otherwise. Behind the name: bytes of what it takes, and last of what it
+ * gives, a digit each. */
 struct NamedElement {
   const char* name;
   ElementFunction call;
   void (*vector)();
-  const char* widths;
 };
 
 /** All functions of a library, sorted by name. */

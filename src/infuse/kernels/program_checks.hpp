@@ -11,16 +11,17 @@ inline bool fits_element(const WorkCode& code, const Instruction& each,
   const int own = code.widths[each.target];
   if (each.kind == SPLAT) return true;
   if (!element) return each.place.bytes == own;
-  const int takes = int(strlen(element->widths)) - 1, gives = element->widths[takes] - '0';
+  const char* widths = kinds_of(element);
+  const int takes = int(strlen(widths)) - 1, gives = widths[takes] - '0';
   if (each.kind == PUT)
-    return takes == 1 && element->widths[0] - '0' == own && gives == each.place.bytes;
+    return takes == 1 && widths[0] - '0' == own && gives == each.place.bytes;
   bool fits = takes == each.operand_count && gives == own;
   for (int i = 0; i < takes && fits; ++i)
-    fits = code.widths[each.operands[i]] == element->widths[i] - '0';
+    fits = code.widths[each.operands[i]] == widths[i] - '0';
   return fits;
 }
 
-/** Notes for each slot what fills it last, as `NamedFunction::slots` calls it; 'b' for bits,
+/** Notes for each slot what fills it last, as `NamedFunction` calls it; 'b' for bits,
  * '-' for none, which are a pointer that leads nowhere, too. */
 inline void note_filled(const Program* p, const Call& call, char* filled) {
   for (int i = 0; i < call.fill_count; ++i) {

@@ -87,6 +87,7 @@ struct Program {
   void** owned;  // memory of the lists
   int owned_count, owned_room;
   const char* weights;
+  const char* description;  // null where it was not read from a file with one
   int64_t weight_bytes;
   int input_symbols, symbols, functions, elements, terms, works, scripts, parts;
   const Term* term;

@@ -222,7 +222,7 @@ inline Call read_call(Reader& r) {
     }
   }
   call.fills = fills;
-  if (!r.wrong && !is_script) check_call(r, call, p->called[number]->slots);
+  if (!r.wrong && !is_script) check_call(r, call, kinds_of(p->called[number]));
   return call;
 }
 

@@ -32,7 +32,7 @@ inline bool is_sound(const Program* p, const Script& script, const ScriptStep& s
     case DO_END: return within(step.a, 16);
     case DO_CALL:
       return slot(step.a) && within(step.b, p->functions) && slot(step.c) &&
-             step.c + int64_t(strlen(p->called[step.b]->slots)) <= script.slots;
+             step.c + int64_t(strlen(kinds_of(p->called[step.b]))) <= script.slots;
     case DO_BODY:
       return within(step.a, p->parts) && step.a > 0 && slot(step.b) &&
              step.b + p->part[step.a].inputs <= script.slots;

@@ -3,6 +3,7 @@
 // All models of a machine share one object with the pool (INFUSE_POOL_HERE): files that are linked
 // with it are compiled with INFUSE_POOL_APART. Others have the pool in them.
 #pragma once
+#include "failure.h"
 #include "interface.h"
 #include "permission.hpp"
 #include "platform.hpp"
@@ -84,6 +85,7 @@ struct Context {
   void (*host)(void* pool, int count, void (*task)(void* work, int index), void* work);
   void* host_pool;
   int cancelled, running;
+  int lost;  // a worker ended with an error in the middle of its work
   char* scratch_memory;
   isize scratch_stride;
   Worker* workers;
@@ -132,8 +134,11 @@ inline bool context_begin(Context* context) {
   return __atomic_exchange_n(&context->running, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
-inline void context_end(Context* context) {
+/** Ends a call; what it returns: its own failure, or that a worker was lost. */
+inline int context_end(Context* context, int failed) {
+  if (__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE)) failed = LOST;
   __atomic_store_n(&context->running, 0, __ATOMIC_RELEASE);
+  return failed;
 }
 
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */

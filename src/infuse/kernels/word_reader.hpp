@@ -70,6 +70,11 @@ class Reader {
   int64_t at = 0;
 };
 
+/** The text behind the name of an entry. */
+template <class Entry> const char* kinds_of(const Entry* entry) {
+  return entry->name + strlen(entry->name) + 1;
+}
+
 /** The entry of this name in a sorted table; null without one. */
 template <class Entry>
 const Entry* entry_of(const Entry* table, isize count, const char* name) {

@@ -93,6 +93,19 @@ inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
   return 0;
 }
 
+#if defined(INFUSE_WORKERS)
+/** What is called in place of the rest of a thread that ended with an error: runs of its context
+ * fail from then on, and do not wait for it. */
+extern "C" __attribute__((weak, used, export_name("infuse_thread_lost"))) void infuse_thread_lost(
+    Thread* thread) {
+  Worker* worker = static_cast<Worker*>(thread->argument);
+  __atomic_store_n(&worker->context->lost, 1, __ATOMIC_SEQ_CST);
+  if (change(&worker->state, RUNNING, IDLE)) report(worker->context);
+  __atomic_store_n(&thread->ended.word, 1, __ATOMIC_SEQ_CST);
+  gate_wake(&thread->ended);
+}
+#endif
+
 /** What a thread of the host does as worker number `index`. */
 inline void host_task(void* work, int index) {
   Context* context = static_cast<Context*>(work);

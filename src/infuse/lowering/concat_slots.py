@@ -10,6 +10,7 @@ from typing import NamedTuple
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Use, Value
+from infuse.ir.states import results_of
 from infuse.lowering.kernel_table import ReadsParts
 from infuse.lowering.tensors import Buffer, Tensor, dense
 from infuse.lowering.view_chains import chain_to, place_before
@@ -55,7 +56,7 @@ class ConcatSlots:
         self._reads_parts = reads_parts
         homes = [
             (value, dense(Buffer("output", 0, number), value.dtype, value.shape))
-            for number, value in enumerate(graph.outputs)
+            for number, (_, value) in enumerate(results_of(graph))
             if self._makes(value)
         ]
         for value, home in homes:

@@ -21,9 +21,12 @@ class ClosedFunctions(Protocol):
     def names(self) -> frozenset[str]:
         """Their names."""
 
-    def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
+    def add(
+        self, program: Program, plan: Plan, *, usual: bool = False, fused: bool = False
+    ) -> None:
         """Those of one more program. `usual`: also faster ones that have its elementwise work in
-        their text. UnsupportedOperatorError where it cannot be data.
+        their text; `fused`: also such as do several elementwise operations at once.
+        UnsupportedOperatorError where it cannot be data.
         """
 
     def without(self, names: Container[str]) -> ClosedFunctions:
@@ -89,6 +92,9 @@ class Emitter(Protocol):
 
     def interface_files(self, metadata: Mapping[str, Any]) -> dict[str, str]:
         """The files of a model folder for those who call it: a header, and an example."""
+
+    def program_header(self) -> str:
+        """The header of a library that runs programs."""
 
     def closed(self) -> ClosedFunctions:
         """An empty collection. UnsupportedOperatorError where there are no such libraries."""

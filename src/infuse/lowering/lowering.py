@@ -16,7 +16,8 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
-from infuse.ir.types import Shape, TensorType
+from infuse.ir.states import check_states, is_state, results_of
+from infuse.ir.types import Shape, StateType, TensorType
 from infuse.lowering.choice import Chooser, PackedWeights
 from infuse.lowering.choices import Choices
 from infuse.lowering.concat_slots import ConcatSlots
@@ -99,6 +100,7 @@ class Lowering:
         self.precisions = LayerPrecisions.of(precision)
         self.precision = self.precisions.default
         _check_interface(graph)
+        check_states(graph)
         inputs = [v.tensor for v in graph.inputs]
         sizes = set().union(*(dims.symbols(d) for t in inputs for d in t.shape or ()))
         if parent is not None:
@@ -107,8 +109,9 @@ class Lowering:
             name,
             sorted(sizes),
             [(v.name, v.dtype, v.shape) for v in graph.inputs],
-            [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
+            [(n, v.dtype, v.shape) for n, v in results_of(graph)],
             graph=graph,
+            states=frozenset(i for i, v in enumerate(graph.inputs) if is_state(v)),
         )
         self.root: Lowering = self if parent is None else parent.root
         if parent is not None:
@@ -270,7 +273,7 @@ class Lowering:
             if len(getattr(value.type, "shape", None) or ()) > MOST_AXES:
                 self.unsupported(node, f"tensors of more than {MOST_AXES} axes")
         for value in node.outputs:
-            if not isinstance(value.type, TensorType) or value.type.shape is None:
+            if not isinstance(value.type, TensorType | StateType) or value.tensor.shape is None:
                 self.unsupported(node, "sequences and results of unknown rank")
 
     def are_known(self, node: Node) -> bool:
@@ -310,7 +313,7 @@ class Lowering:
     # -- outputs -----------------------------------------------------------------------------------
 
     def _deliver_outputs(self, aliases: Mapping[int, int]) -> None:
-        for number, value in enumerate(self.graph.outputs):
+        for number, (_, value) in enumerate(results_of(self.graph)):
             if number in aliases and value is self.graph.inputs[aliases[number]]:
                 self.program.aliases[number] = aliases[number]
                 continue

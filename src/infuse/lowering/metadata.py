@@ -39,7 +39,9 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
         "abi": ABI,
         "name": program.name,
         "inputs": [
-            entry(*i) | ({"optional": True} if number in program.defaults else {})
+            entry(*i)
+            | ({"optional": True} if number in program.defaults else {})
+            | ({"state": True} if number in program.states else {})
             for number, i in enumerate(program.inputs)
         ],
         "outputs": [

@@ -141,6 +141,8 @@ class Program:
     """What the model calls symbols that share a name, without having to be equal."""
     defaults: dict[int, Tensor] = field(default_factory=dict)
     """Where the defaults of inputs lie, by number."""
+    states: frozenset[int] = frozenset()
+    """Inputs that steps change where they lie, by number."""
     aliases: dict[int, int] = field(default_factory=dict)
     """Outputs of a loop's body that are its inputs unchanged: output number → input number."""
     layers: dict[int, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from infuse.dtypes import DType
 from infuse.immutable import Immutable, replace
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.types import Shape, TensorType, Type
+from infuse.ir.types import Shape, StateType, TensorType, Type
 
 Order = tuple[int, ...]
 _UNSIGNED = {d.bytes: d for d in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)}
@@ -211,6 +211,8 @@ def is_native_type(type: Type) -> bool:
     """Whether native code can hold values of a type: tensors of known rank whose elements have a C
     type.
     """
+    if isinstance(type, StateType):
+        type = type.element
     return isinstance(type, TensorType) and type.shape is not None and bool(type.dtype.c_name)
 
 

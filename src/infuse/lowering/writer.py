@@ -123,6 +123,13 @@ class FunctionWriter:
         self._memory.write(tensor)
         return self._parameters.pointer(tensor, is_written=True)
 
+    def change(self, tensor: Tensor) -> str:
+        """The name of a pointer to the first element of a tensor of which some is written, some
+        read.
+        """
+        self._memory.read(tensor, ())
+        return self.write(tensor)
+
     def changes(self, buffers: Iterable[Buffer]) -> None:
         """State that what the function runs writes these buffers."""
         self._memory.writes += buffers

@@ -18,7 +18,7 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.nesting import captured_outside
-from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, StateType, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, normalize_axis
 from infuse.ops.core.control_flow import ControlFlow, Run
 from infuse.ops.core.inference import infer_body, symbols_of
@@ -301,7 +301,7 @@ def _outside(type: Type, seen: set[str]) -> Type:
         return OptionalType(_outside(type.element, seen))
     if isinstance(type, MapType):
         return MapType(type.key, _outside(type.element, seen))
-    if type.shape is None:
+    if isinstance(type, StateType) or type.shape is None:
         return type
     return TensorType(
         type.dtype, tuple(d if dims.symbols(d) <= seen else fresh_dim("body") for d in type.shape)

@@ -15,7 +15,7 @@ import numpy as np
 from infuse.errors import InfuseError, OptionError, ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value, constant
-from infuse.ir.types import HOLDERS, TensorType, Type
+from infuse.ir.types import HOLDERS, StateType, TensorType, Type
 from infuse.ops.core.feeds import input_symbols
 from infuse.ops.core.inference import symbols_of
 from infuse.options.data import require_symbols
@@ -170,6 +170,8 @@ def _where(sizes: Mapping[str, int]) -> str:
 def _bound(type: Type, sizes: Mapping[str, int]) -> Type:
     if not symbols_of(type) & sizes.keys():
         return type
+    if isinstance(type, StateType):
+        return StateType(type.element.substitute(sizes))
     if isinstance(type, HOLDERS):
         return replace(type, element=_bound(type.element, sizes))
     assert isinstance(type, TensorType)

@@ -162,6 +162,7 @@ class Session:
         self._ranked = signature.ranked
         self._optional = signature.optional
         self._dtypes = tuple(spec.dtype for spec in signature.inputs)
+        self._states = frozenset(i for i, spec in enumerate(signature.inputs) if spec.state)
         self._misaligned = tuple(dtype.alignment - 1 for dtype in self._dtypes)
         self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
         self._outputs = (ctypes.c_void_p * max(1, len(signature.results)))()
@@ -225,6 +226,8 @@ class Session:
         shapes, converted = [], []
         for i, array in enumerate(values):
             if type(array) is not ndarray or array.dtype is not dtypes[i]:
+                if i in self._states:
+                    raise _no_state(self._signature.inputs[i], array)
                 if array is None and i in self._optional:
                     shapes.append(self._optional[i])
                     pointers[i] = None
@@ -241,6 +244,8 @@ class Session:
                 ValueError,
                 BufferError,
             ):  # read-only, strided, empty, or a type of no buffer format
+                if i in self._states and not array.flags.carray:
+                    raise _no_state(self._signature.inputs[i], array) from None
                 if not (array.flags.c_contiguous and array.flags.aligned):
                     array = np.require(array, requirements=("C", "A"))
                     converted.append(array)
@@ -366,6 +371,16 @@ class Session:
         what = _FAILURES.get(status, f"it ended with status {status}")
         kind = DataError if status == _BAD_DATA else RuntimeFailure
         return kind(f"the model failed: {text or what}")
+
+
+def _no_state(spec: TensorSpec, value: Any) -> InputError:
+    """The error for what a run cannot change where it lies."""
+    kind = f"array of {value.dtype}" if isinstance(value, ndarray) else type(value).__name__
+    return InputError(
+        f"the input {spec.name} is a state, which a run changes where it lies: no {kind} that"
+        " cannot be written to, or not in one piece",
+        hint=f"give a writable array for {spec}, such as numpy.zeros(…, {spec.dtype.name!r})",
+    )
 
 
 def unpack(results: list[Array]) -> Any:

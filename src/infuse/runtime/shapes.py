@@ -25,7 +25,8 @@ class TensorSpec:
 
     `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them
     out. `optional`: an input that has a default. `sizes`: the number of the output that lists its
-    sizes, where only a run finds out its rank, too.
+    sizes, where only a run finds out its rank, too. `state`: an input that a run
+    changes where it lies.
     """
 
     name: str
@@ -34,6 +35,7 @@ class TensorSpec:
     late: bool = False
     optional: bool = False
     sizes: int | None = None
+    state: bool = False
 
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.shape)) if self.sizes is None else "?"
@@ -58,8 +60,8 @@ class TensorSpec:
             ) from error
         if not isinstance(name, str) or not all(isinstance(size, int | str) for size in shape):
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
-        late, optional = (bool(entry.get(key, False)) for key in ("late", "optional"))
-        return cls(name, dtype, shape, late, optional, entry.get("sizes"))
+        late, optional, state = (bool(entry.get(key)) for key in ("late", "optional", "state"))
+        return cls(name, dtype, shape, late, optional, entry.get("sizes"), state)
 
 
 def returned(results: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -13,7 +13,15 @@ from onnx.reference import ReferenceEvaluator
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.ir.types import HOLDERS, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import (
+    HOLDERS,
+    MapType,
+    OptionalType,
+    SequenceType,
+    StateType,
+    TensorType,
+    Type,
+)
 from infuse.ops.core.base import Op
 from infuse.ops.domains.ml import MlOp
 from infuse.testing.samples import Row, is_constant, type_of
@@ -112,6 +120,8 @@ def proto_of(type: Type) -> onnx.TypeProto:
         return helper.make_optional_type_proto(proto_of(type.element))
     if isinstance(type, MapType):
         return helper.make_map_type_proto(type.key.onnx, proto_of(type.element))
+    if isinstance(type, StateType):
+        return proto_of(type.element)
     return helper.make_tensor_type_proto(
         type.dtype.onnx, None if type.shape is None else list(map(_dim, type.shape))
     )

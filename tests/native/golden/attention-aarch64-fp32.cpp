@@ -9,6 +9,7 @@
 #include "gemm_sizes.hpp"
 #include "norm.hpp"
 #include "options.h"
+#include "refusal.hpp"
 #include "threads.hpp"
 #include "model.h"
 #include <stdio.h>

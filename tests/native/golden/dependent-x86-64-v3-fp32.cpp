@@ -7,6 +7,7 @@
 #include "map.hpp"
 #include "options.h"
 #include "reduce.hpp"
+#include "refusal.hpp"
 #include "sequence.hpp"
 #include "sizes.h"
 #include "sizes.hpp"

@@ -11,6 +11,7 @@
 #include "gemm_sizes.hpp"
 #include "options.h"
 #include "pool.hpp"
+#include "refusal.hpp"
 #include "softmax.hpp"
 #include "threads.hpp"
 #include "winograd.hpp"

@@ -10,6 +10,7 @@
 #include "map.hpp"
 #include "options.h"
 #include "pool.hpp"
+#include "refusal.hpp"
 #include "threads.hpp"
 #include "windows.hpp"
 #include "model.h"

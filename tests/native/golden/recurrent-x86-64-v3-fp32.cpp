@@ -5,6 +5,7 @@
 #include "failure.h"
 #include "options.h"
 #include "recurrent.hpp"
+#include "refusal.hpp"
 #include "threads.hpp"
 #include "model.h"
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "interleave.hpp"
 #include "map.hpp"
 #include "options.h"
+#include "refusal.hpp"
 #include "threads.hpp"
 #include "model.h"
 #include <stdio.h>
@@ -212,8 +213,7 @@ INFUSE_API const char* infuse_metadata(void) {
 
 INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
-INFUSE_API int infuse_create(const infuse_options* options, void** context) {
-  *context = NULL;
+static int create_context(const infuse_options* options, void** context) {
   if (!options_valid(options, INT64_C(64), false)) return INFUSE_BAD_OPTIONS;
   const Heap heap = {options->allocate, options->release, options->heap};
   Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
@@ -232,11 +232,21 @@ INFUSE_API int infuse_create(const infuse_options* options, void** context) {
   return INFUSE_OK;
 }
 
-INFUSE_API void* infuse_open(const void* weights, int threads) {
+static void* open_context(const void* weights, int threads) {
   const infuse_options options = usual_options(weights, threads);
   void* context;
-  infuse_create(&options, &context);
-  return context;
+  return create_context(&options, &context) == INFUSE_OK ? context : NULL;
+}
+
+INFUSE_API INFUSE_ANYWHERE int infuse_create(const infuse_options* options, void** context) {
+  *context = NULL;
+  if (refusal()) return INFUSE_REFUSED;
+  return create_context(options, context);
+}
+
+INFUSE_API INFUSE_ANYWHERE void* infuse_open(const void* weights, int threads) {
+  if (refusal()) return NULL;
+  return open_context(weights, threads);
 }
 
 INFUSE_API void infuse_cancel(void* context, int cancel) {
@@ -271,9 +281,10 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->error = NULL;
   m->pool->index_limit = -1;
   read_sizes(&m->d, symbols);
-  const int failed = run_0(m, inputs, outputs);
+  int failed = run_0(m, inputs, outputs);
   if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
-  context_end(m->pool);
+  failed = context_end(m->pool, failed);
+  if (failed == LOST) m->error = failure_text(failed);
   return failure_status(failed);
 }
 
@@ -285,7 +296,12 @@ INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
   return NULL;
 }
 
-INFUSE_API const char* infuse_error(void* context) {
+INFUSE_API INFUSE_ANYWHERE const char* infuse_error(
+    void* context) {
+  if (!context) {
+    const char* why = refusal();
+    return why ? why : "";
+  }
   const char* text = ((Model*)context)->error;
   return text ? text : "";
 }

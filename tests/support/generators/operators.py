@@ -20,7 +20,9 @@ from infuse.ops.core.base import REGISTRY, Elementwise, Op
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.core.signatures import signature
 from infuse.ops.creation import Random
+from infuse.ops.paging import PagedAttention
 from infuse.ops.pass_through import Assert
+from infuse.ops.quantized_weights import GatherBlocks, MatMulBlocks
 from infuse.ops.scalars import WITH_SCALAR, MultiplyAdd, WeightedSum
 from infuse.ops.tokens import Detokenize, Tokenize
 from infuse.passes.rules import ALL_RULES
@@ -41,9 +43,11 @@ CASTS = (
     dtypes.uint8,
     dtypes.bool_,
 )
-LEFT_OUT = (Assert, Tokenize, Detokenize, MultiplyAdd, WeightedSum, *WITH_SCALAR)
-"""An operator that fails on purpose, those that need a package of their own, and those that only an
-optimization or an expansion makes.
+LANGUAGE = (PagedAttention, MatMulBlocks, GatherBlocks)
+LEFT_OUT = (Assert, Tokenize, Detokenize, MultiplyAdd, WeightedSum, *LANGUAGE, *WITH_SCALAR)
+"""An operator that fails on purpose, those that need a package of their own, those whose operands
+fit each other in ways that no type tells, and those that only an optimization or an expansion
+makes.
 """
 MODEL_RULES = tuple(
     rule for rule in ALL_RULES if not rule.closing and rule.patterns[0].domain != WeightedSum.domain

@@ -16,7 +16,7 @@ from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
 from infuse.ir.dims import Expr
 from infuse.ir.graph import Graph
-from infuse.ir.types import HOLDERS, MapType, SequenceType, TensorType, Type
+from infuse.ir.types import HOLDERS, MapType, SequenceType, StateType, TensorType, Type
 
 Array = npt.NDArray[Any]
 _FIELDS: Final = {
@@ -62,6 +62,10 @@ def type_proto(type: Type, texts: Mapping[str, str] = MappingProxyType({})) -> T
                     dim.dim_value = size
     elif isinstance(type, SequenceType):
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element, texts))
+    elif isinstance(type, StateType):
+        raise TypeMismatchError(
+            "ONNX has no states, which outlive a run", hint="save the model as .infuse"
+        )
     elif isinstance(type, MapType):
         proto.map_type.key_type = type.key.onnx
         proto.map_type.value_type.CopyFrom(type_proto(type.element, texts))

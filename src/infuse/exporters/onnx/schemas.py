@@ -10,7 +10,7 @@ from typing import Any, Final
 from onnx import defs
 
 from infuse import dtypes
-from infuse.ir.types import MapType, OptionalType, SequenceType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, StateType, Type
 
 NEWEST: Final = defs.onnx_opset_version()
 
@@ -80,6 +80,8 @@ def type_text(type: Type) -> str:
         return f"optional({type_text(type.element)})"
     if isinstance(type, MapType):
         return f"map({element_text(type.key)},{type_text(type.element)})"
+    if isinstance(type, StateType):
+        return f"state({type_text(type.element)})"
     return f"tensor({element_text(type.dtype)})"
 
 

@@ -25,6 +25,7 @@ from infuse.ir.types import (
     MapType,
     OptionalType,
     SequenceType,
+    StateType,
     TensorType,
     Type,
 )
@@ -193,6 +194,8 @@ class _Collector:
             return r.Type(TypeKind.Optional, element=self.type(type.element))
         if isinstance(type, MapType):
             return r.Type(TypeKind.Map, type.key.onnx, element=self.type(type.element))
+        if isinstance(type, StateType):
+            return r.Type(TypeKind.State, element=self.type(type.element))
         code, format = type.dtype.onnx, FORMATS.index(type.format)
         if type.shape is None:
             return r.Type(TypeKind.Unranked, code, format)

@@ -33,6 +33,7 @@ class TypeKind(IntEnum):
     Sequence = 2
     Optional = 3
     Map = 4
+    State = 5
 
 
 class AttributeKind(IntEnum):

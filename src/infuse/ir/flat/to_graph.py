@@ -23,7 +23,7 @@ from infuse.ir.nesting import DEEPEST, room
 from infuse.ir.operator import Operator
 from infuse.ir.parser import parse_dim
 from infuse.ir.registry import make_operator
-from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import MapType, OptionalType, SequenceType, StateType, TensorType, Type
 
 DIM_LIMIT = 4096
 _DTYPES = {d.onnx: d for d in dtypes.ALL}
@@ -81,6 +81,11 @@ class _Reader:
             return (
                 SequenceType(element) if record.kind == TypeKind.Sequence else OptionalType(element)
             )
+        if record.kind == TypeKind.State:
+            tensor = _pick(self.types, record.element, "type before this one")
+            if not isinstance(tensor, TensorType):
+                _fail(f"a state holds a tensor, not a {tensor}")
+            return StateType(tensor)
         if record.kind not in (TypeKind.Tensor, TypeKind.Unranked):
             _fail(f"{record.kind} is not a kind of type")
         dtype, format = (

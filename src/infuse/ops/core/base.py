@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -110,6 +111,8 @@ class Op:
     inputs_of: ClassVar[str] = "infer"
     """The method whose parameters name the inputs."""
     deterministic: ClassVar[bool] = True
+    updates: ClassVar[Mapping[int, int]] = MappingProxyType({})
+    """The outputs that are states, by number, and the inputs that they were before."""
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
     _names: ClassVar[tuple[str, ...]] = ()

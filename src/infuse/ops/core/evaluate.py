@@ -14,7 +14,7 @@ from infuse.errors import DataError, GraphError, InfuseError, InputError, Runtim
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
 from infuse.ir.nesting import depth, room, room_for
-from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType
+from infuse.ir.types import MapType, OptionalType, SequenceType, StateType, TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.core.control_flow import ControlFlow, Run
 from infuse.ops.core.opaque import Opaque
@@ -192,6 +192,8 @@ def _check_feed(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
         return [_check_feed(Value(type.element, value.name), part, {}) for part in feed]
     if isinstance(type, MapType):
         return _check_map(value.name, type, feed)
+    if isinstance(type, StateType):
+        type = type.element
     assert isinstance(type, TensorType)
     array = np.asarray(feed)
     if array.dtype.kind in "UST":

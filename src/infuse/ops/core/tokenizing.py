@@ -93,8 +93,8 @@ class Tokenizer:
     def __init__(self, content: str, options: RowOptions | None = None) -> None:
         self.options = options or RowOptions()
         self.options.check()
-        library = _library()
-        with _errors(ModelFileError, "it is not a file of the tokenizers library"):
+        library = tokenizers_library()
+        with library_errors(ModelFileError, "it is not a file of the tokenizers library"):
             self._own = library.Tokenizer.from_str(content)
             self.file_padding: Mapping[str, Any] | None = self._own.padding
             self._own.no_padding()
@@ -112,7 +112,7 @@ class Tokenizer:
         most, options = self.options.max_length, self.options
         if not most or options.truncation == "none":
             return
-        with _errors(OptionError, "it cannot be cut so"):
+        with library_errors(OptionError, "it cannot be cut so"):
             self._own.enable_truncation(
                 most, strategy=options.truncation, direction=options.truncation_side
             )
@@ -122,7 +122,7 @@ class Tokenizer:
         most, options = self.options.max_length, self.options
         if not most or options.truncation == "none" or not options.special_tokens:
             return
-        with _errors(ModelFileError, "it is not a file of the tokenizers library"):
+        with library_errors(ModelFileError, "it is not a file of the tokenizers library"):
             frame = self._own.num_special_tokens_to_add(pairs)
         if frame >= most:
             raise OptionError(f"`max_length` leaves no room beside {frame} special tokens")
@@ -156,7 +156,7 @@ class Tokenizer:
 
     def _row(self, number: int, text: str, second: str | None) -> Any:
         place, most = f"element {number}", self.options.max_length
-        with _errors(DataError, "it cannot be made tokens of", place):
+        with library_errors(DataError, "it cannot be made tokens of", place):
             row = self._own.encode(text, second, add_special_tokens=self.options.special_tokens)
         if most and len(row) > most:
             raise DataError(f"it has {len(row)} tokens, {most} are allowed", where=place)
@@ -199,7 +199,7 @@ class Tokenizer:
             raise DataError(f"{ids[row, column]} is not a token's number", where=f"row {row}")
         texts = []
         for number, row in enumerate(ids.tolist()):
-            with _errors(DataError, "it cannot be made a text of", f"row {number}"):
+            with library_errors(DataError, "it cannot be made a text of", f"row {number}"):
                 texts.append(str(self._own.decode(row, skip_special_tokens)))
         return texts
 
@@ -248,7 +248,8 @@ def _named_padding(path: Path) -> str:
     return str(token.get("content", "") if isinstance(token, dict) else token or "")
 
 
-def _library() -> Any:
+def tokenizers_library() -> Any:
+    """The package tokenizers; UnsupportedOperatorError where it is not installed."""
     try:
         return importlib.import_module("tokenizers")
     except ImportError as error:
@@ -259,7 +260,7 @@ def _library() -> Any:
 
 
 @contextmanager
-def _errors(kind: type[InfuseError], what: str, where: str | None = None) -> Iterator[None]:
+def library_errors(kind: type[InfuseError], what: str, where: str | None = None) -> Iterator[None]:
     """Within, what the library raises is an error of this kind. It has no class of its own for what
     it refuses, and one for a panic of its native code that is no Exception.
     """

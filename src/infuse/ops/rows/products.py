@@ -39,6 +39,7 @@ from infuse.ops.domains.microsoft_quantized import (
 )
 from infuse.ops.integers import MatMulInteger, QLinearMatMul
 from infuse.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from infuse.ops.quantized_weights import GatherBlocks, MatMulBlocks
 
 Results = Sequence[Dependence]
 WHOLE = "its scale is that of all rows together"
@@ -130,13 +131,19 @@ def quantized_gemm(op: QGemm, node: Node, proof: RowProof) -> Results:
     return [proof.rows_in(node, {0: 1 if op.transA else 0}).moved(0)]
 
 
-@rows_of(MatMulNBits)
-def packed_product(op: MatMulNBits, node: Node, proof: RowProof) -> Results:
+@rows_of(MatMulNBits, MatMulBlocks)
+def packed_product(op: Op, node: Node, proof: RowProof) -> Results:
     """Rows of the first operand, by weights that are constant."""
     found = proof.rows_in(node, {0: None})
     if node.output.tensor.rank is None or found.axis == node.output.rank - 1:
         raise Mixes(ACROSS)
     return [found]
+
+
+@rows_of(GatherBlocks)
+def stored_rows(op: GatherBlocks, node: Node, proof: RowProof) -> Results:
+    """Rows of the indices, by weights that are constant."""
+    return [proof.rows_in(node, {1: None})]
 
 
 @rows_of(QuantizeLinear, DequantizeLinear, RuntimeQuantizeLinear, RuntimeDequantizeLinear)

@@ -93,8 +93,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
 @DEFAULTS@
   const int failed = run_0(m, in, outputs);
   if (failed == CANCELLED) m->error = failure_text(failed);
-  context_end(&m->context);
-  return failure_status(failed);
+  return failure_status(context_end(&m->context, failed));
 }
 
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {

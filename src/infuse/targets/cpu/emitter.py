@@ -18,7 +18,7 @@ from infuse.targets.cpu.emit.shared_files import usual_files
 from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.trials import print_trials
 from infuse.targets.cpu.emit.units import alone, distinct, join
-from infuse.targets.text.interface import interface_files
+from infuse.targets.text.interface import interface_files, program_header
 from infuse.targets.text.javascript import javascript_files
 from infuse.targets.text.listing import listing
 
@@ -47,6 +47,7 @@ class CppEmitter:
         is_web = str(metadata.get("library", "")).endswith(".wasm")
         return interface_files(metadata) | (javascript_files(metadata) if is_web else {})
 
+    program_header = staticmethod(program_header)
     closed = Collection
 
     def write_program(

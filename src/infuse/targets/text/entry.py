@@ -9,13 +9,17 @@ from typing import Any
 from infuse.immutable import Immutable
 from infuse.ir import dims
 from infuse.lowering.program import Program
-from infuse.runtime.folder import may_refuse
 from infuse.targets.text.frames import ProgramText
 from infuse.targets.text.language import Language
 from infuse.targets.text.sizes import size_text, symbol_field
 
-_REFUSAL = '  if (!context) return machine_granted() ? "" : REFUSAL;\n'
+_REFUSAL = """  if (!context) {
+    const char* why = refusal();
+    return why ? why : "";
+  }
+"""
 """Tells why no context was opened."""
+_NO_REFUSAL = '  if (!context) return "";\n'
 
 _EMBEDDED = """#ifdef __cplusplus
 extern "C" const char infuse_embedded_weights[];
@@ -25,15 +29,10 @@ extern const char infuse_embedded_weights[];
 """
 """Declares the weights that are a part of the library."""
 
-_REFUSED = "  if (!machine_granted()) return INFUSE_REFUSED;\n"
-# The first of all: what fills memory with vectors of a stated length fills more of it where they
-# are longer.
-_NOT_OPENED = "  if (!machine_granted()) return NULL;\n"
 _OPEN = """INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
-INFUSE_API int infuse_create(const infuse_options* options, void** context) {
-  *context = NULL;
-@REFUSED@  if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
+static int create_context(const infuse_options* options, void** context) {
+  if (!options_valid(options, @BYTES@, @INSIDE@)) return INFUSE_BAD_OPTIONS;
   const Heap heap = {options->allocate, options->release, options->heap};
   Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
   if (!m) return INFUSE_OUT_OF_MEMORY;
@@ -50,11 +49,19 @@ INFUSE_API int infuse_create(const infuse_options* options, void** context) {
   return INFUSE_OK;
 }
 
-INFUSE_API void* infuse_open(const void* weights, int threads) {
-@NOT_OPENED@  const infuse_options options = usual_options(weights, threads);
+static void* open_context(const void* weights, int threads) {
+  const infuse_options options = usual_options(weights, threads);
   void* context;
-  infuse_create(&options, &context);
-  return context;
+  return create_context(&options, &context) == INFUSE_OK ? context : NULL;
+}
+
+INFUSE_API@ANYWHERE@ int infuse_create(const infuse_options* options, void** context) {
+  *context = NULL;
+@REFUSED@  return create_context(options, context);
+}
+
+INFUSE_API@ANYWHERE@ void* infuse_open(const void* weights, int threads) {
+@CLOSED@  return open_context(weights, threads);
 }
 
 INFUSE_API void infuse_cancel(void* context, int cancel) {
@@ -107,7 +114,7 @@ def interface_text(
     )
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
-    opening = _opening(frames, info)
+    opening = _opening(frames, info, language)
     return f"""INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
@@ -139,24 +146,26 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   m->error = NULL;
   m->pool->index_limit = -1;
 {added.begin}  read_sizes(&m->d, symbols);
-{_defaults(program)}  const int failed = run_0(m, inputs, outputs);
+{_defaults(program)}  int failed = run_0(m, inputs, outputs);
   if (failed == CANCELLED && !m->error) m->error = failure_text(failed);
-  context_end(m->pool);
+  failed = context_end(m->pool, failed);
+  if (failed == LOST) m->error = failure_text(failed);
   return failure_status(failed);
 }}
 
-{_state_text(frames, info, added)}"""
+{_state_text(frames, language, added)}"""
 
 
-def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
+def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any], language: Language) -> str:
     """What opens contexts and lets others end their runs."""
     inside = bool(info.get("embedded"))
     weights = "(const char*)options->weights"
     fields = {
         "BYTES": f"INT64_C({info.get('weights_bytes', 0)})",
         "INSIDE": str(inside).lower(),
-        "REFUSED": _REFUSED if may_refuse(info) else "",
-        "NOT_OPENED": _NOT_OPENED if may_refuse(info) else "",
+        "ANYWHERE": f" {language.anywhere}" if language.anywhere else "",
+        "REFUSED": "  if (refusal()) return INFUSE_REFUSED;\n" if language.anywhere else "",
+        "CLOSED": "  if (refusal()) return NULL;\n" if language.anywhere else "",
         "WEIGHTS": f"options->weights ? {weights} : infuse_embedded_weights" if inside else weights,
         "BLOCKS": "\n".join(frame.open_text() for frame in frames),
     }
@@ -166,7 +175,7 @@ def _opening(frames: Sequence[ProgramText], info: Mapping[str, Any]) -> str:
     return _EMBEDDED * (inside and not info.get("single")) + text
 
 
-def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: Additions) -> str:
+def _state_text(frames: Sequence[ProgramText], language: Language, added: Additions) -> str:
     """What tells of the last run and of the memory of a context, and closes it."""
     held = " + ".join(frame.bytes_text() for frame in frames)
     return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
@@ -177,8 +186,9 @@ def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: A
   return NULL;
 }}
 
-INFUSE_API const char* infuse_error(void* context) {{
-{_REFUSAL if may_refuse(info) else ""}  const char* text = ((Model*)context)->error;
+INFUSE_API{f" {language.anywhere}" if language.anywhere else ""} const char* infuse_error(
+    void* context) {{
+{_REFUSAL if language.anywhere else _NO_REFUSAL}  const char* text = ((Model*)context)->error;
   return text ? text : "";
 }}
 

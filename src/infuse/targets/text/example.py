@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from infuse import dtypes
 from infuse.ir import dim_text, dims
 from infuse.options import PREFIX
-from infuse.runtime.folder import DECRYPT, LIBRARY, PROGRAM, WEIGHTS
+from infuse.runtime.folder import DECRYPT, LIBRARY, MODEL_FILE, WEIGHTS
 from infuse.targets.text.names import plain, prefixed
 
 EXAMPLE: Final = "example.c"
@@ -150,15 +150,11 @@ class _Opening(NamedTuple):
 
 _OF_PROGRAMS: Final = _Opening(
     (
-        "  void *memory = NULL, *program_memory = NULL, *program = NULL, *context = NULL;",
-        "  int64_t bytes = 0, program_bytes = 0;",
-        '  char why[256] = "the files cannot be read, or there is no memory";',
-        f'  const void* weights = read_file("{WEIGHTS}", &memory, &bytes);',
-        f'  const void* content = read_file("{PROGRAM}", &program_memory, &program_bytes);',
-        "  if (weights && content)",
-        "    program = infuse_program_load(content, program_bytes, weights, bytes, NULL, why,",
-        "                                  sizeof why);",
-        "  free(program_memory);",
+        "  void *memory = NULL, *program = NULL, *context = NULL;",
+        "  int64_t bytes = 0;",
+        '  char why[256] = "the file cannot be read, or there is no memory";',
+        f'  const void* content = read_file("{MODEL_FILE}", &memory, &bytes);',
+        "  if (content) program = infuse_program_read(content, bytes, why, sizeof why);",
         "  if (program) context = infuse_program_open(program, 2);",
     ),
     "why",
@@ -246,8 +242,9 @@ def command(metadata: Mapping[str, Any]) -> str:
     if metadata.get("single"):
         math = "" if metadata.get("bare") else " -lm"
         return f"cc -O2 example.c model.c -o example{math} && ./example"
-    if metadata.get("bundled"):
-        return "cc example.c -I.. -L.. -linfuse -Wl,-rpath,.. -o example && ./example"
+    if where := metadata.get("bundled"):
+        linked = f"-I{where} -L{where} -linfuse -Wl,-rpath,{where}"
+        return f"cc example.c {linked} -o example && ./example"
     linked = library if prefix == PREFIX else f"-L. -l{prefix}"
     linked += " -lcrypto" if metadata.get("encrypted") else ""
     if library.endswith((".so", ".dylib")):

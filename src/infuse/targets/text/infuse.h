@@ -3,14 +3,14 @@
  *
  * example.c in the folder of a model is a whole program that runs it. In short:
  *
- *     void* program = infuse_program_load(content, bytes, weights, weights_bytes, NULL, why, sizeof why);
+ *     void* program = infuse_program_read(content, bytes, why, sizeof why);
  *     void* context = infuse_program_open(program, 4);
  *     if (infuse_run(context, symbols, inputs, outputs) != INFUSE_OK)
  *         fprintf(stderr, "%s\n", infuse_error(context));
  *     infuse_close(context);
  *     infuse_program_close(program);
  *
- * metadata.json in that folder has the names, types and sizes of inputs and outputs, and the order of symbols.
+ * infuse_program_metadata has the names, types and sizes of inputs and outputs, and the order of symbols.
  */
 #ifndef INFUSE_H
 #define INFUSE_H
@@ -28,12 +28,18 @@ extern "C" {
 #endif
 
 /**
- * A program: the content of program.bin, which is checked and may be freed afterwards, and that of weights.bin, at an
- * address that is a multiple of 64, which must outlive the program. Any number of threads and contexts may share it.
- * NULL where it is broken, or made for another library: `why`, of `room` bytes, tells. `own` is NULL.
+ * The program of a model: the content of its file, at an address that is a multiple of 64, which must outlive the
+ * program (a mapping of it is shared by all processes). Any number of threads and contexts may share a program.
+ * NULL where the file is broken or made for another library, or the processor lacks instructions of this one: `why`, of
+ * `room` bytes, tells.
  */
-INFUSE_API void* infuse_program_load(const void* content, int64_t bytes, const void* weights,
-                                     int64_t weights_bytes, const void* own, char* why, int64_t room);
+INFUSE_API void* infuse_program_read(const void* content, int64_t bytes, char* why, int64_t room);
+
+/**
+ * A JSON object: abi, name, inputs, outputs (name, dtype, shape, late, optional), symbols, weights_bytes; valid as long
+ * as the file is.
+ */
+INFUSE_API const char* infuse_program_metadata(void* program);
 
 /** Frees a program whose contexts are closed. NULL is allowed. */
 INFUSE_API void infuse_program_close(void* program);
@@ -57,6 +63,9 @@ INFUSE_API int infuse_program_create(void* program, const infuse_options* option
  * A size that depends on the elements of the inputs is -1: infuse_output tells it after the run.
  */
 INFUSE_API int infuse_program_shapes(void* program, const int64_t* symbols, int64_t* dims);
+
+/** Bytes of the arena that a run takes for these symbol values; -1 when they are invalid. */
+INFUSE_API int64_t infuse_program_needed_bytes(void* program, const int64_t* symbols);
 
 /**
  * Computes the outputs. NULL in place of an optional input stands for its default. A context runs one call at a time;

@@ -13,23 +13,20 @@ from infuse.targets.text.embedded import embedded_files
 from infuse.targets.text.example import EXAMPLE, SIZE, command, example
 from infuse.targets.text.names import plain, prefixed
 
-_TILES: Final = {
+_REFUSED: Final = {
     "OR_REFUSED": (
-        ", or where the system does not\n * let the process use tile registers (AMX): "
-        "infuse_error(NULL) tells"
+        ", or where the processor lacks\n * instructions@TILES@: infuse_error(NULL) tells"
     ),
     "WHY_REFUSED": (
         '\n * For NULL: why the process may not open a context, "" where it is out of memory.'
     ),
 }
-"""What a header says of code with tile registers."""
-_VECTORS: Final = {
-    **_TILES,
-    "OR_REFUSED": (
-        ", or where the vectors of\n * the process have another length: infuse_error(NULL) tells"
-    ),
+"""What a header says of code for processors of some kind."""
+_FURTHER: Final = {
+    "tiles": ", or the system does not let the process use tile registers (AMX)",
+    "vector_bits": ", or its vectors (SVE, RVV) have another length",
 }
-"""What it says of code for vectors of a stated length."""
+"""What it says besides, by what metadata tell of the code."""
 
 
 _OPENED: Final = (
@@ -49,18 +46,18 @@ _EMBEDDED: Final = (
 
 def interface_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     """`model.h`, a program in C that runs the model, its weights as a source where they are a part
-    of the library, and what decrypts them where they are encrypted; for a program of a bundle, the
-    header of its library.
+    of the library, and what decrypts them where they are encrypted; the header of programs of a
+    bundle is that of its library.
     """
     if metadata.get("bundled"):
-        return {BUNDLED: bundled_header(), EXAMPLE: example(metadata)}
+        return {EXAMPLE: example(metadata)}
     files = {HEADER: header(metadata), EXAMPLE: example(metadata), **embedded_files(metadata)}
     if metadata.get("encrypted"):
         files[DECRYPT] = Path(__file__).with_name(DECRYPT).read_text("utf-8")
     return files
 
 
-def bundled_header() -> str:
+def program_header() -> str:
     """The header of a library that runs programs."""
     text = Path(__file__).with_name(BUNDLED).read_text("utf-8")
     return text.replace("@TYPES@", _types())
@@ -87,19 +84,13 @@ def header(metadata: Mapping[str, Any]) -> str:
         "COMMAND": command(metadata),
         "NUMBERS": _bytes_text(metadata),
         "EMBEDDED": _EMBEDDED if metadata.get("embedded") else "",
-        **_refusal(metadata),
+        **(dict.fromkeys(_REFUSED, "") if metadata.get("single") else _REFUSED),
+        "TILES": "".join(text for key, text in _FURTHER.items() if metadata.get(key)),
     }
     text = Path(__file__).with_name("model.h").read_text("utf-8")
     for key, value in fields.items():
         text = text.replace(f"@{key}@", value)
     return prefixed(text, prefix)
-
-
-def _refusal(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    """What is said of a process that may not run the code."""
-    if metadata.get("vector_bits"):
-        return _VECTORS
-    return _TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")
 
 
 def _needs(metadata: Mapping[str, Any]) -> str:

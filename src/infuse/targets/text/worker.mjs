@@ -22,7 +22,14 @@ async function heard({ module, memory, available, thread, stack, local }, answer
   }
   exports.__stack_pointer.value = stack;
   exports.__wasm_init_tls(local);
-  exports.infuse_thread(thread);
+  try {
+    exports.infuse_thread(thread);
+  } catch (error) {
+    // Whoever waits for this thread goes on, and tells that it failed.
+    console.error(`a thread of the model ended: ${error.message}`);
+    exports.__stack_pointer.value = stack;
+    exports.infuse_thread_lost(thread);
+  }
 }
 
 if (typeof WorkerGlobalScope !== "undefined") {

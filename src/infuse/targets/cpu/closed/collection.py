@@ -28,13 +28,16 @@ class Collection:
         """Their names."""
         return frozenset({*self._functions, *self._elements})
 
-    def add(self, program: Program, plan: Plan, *, usual: bool = False) -> None:
+    def add(
+        self, program: Program, plan: Plan, *, usual: bool = False, fused: bool = False
+    ) -> None:
         """Those of one more program (see `ClosedFunctions.add`)."""
         closed = closed_program(program, plan)
         self._functions |= closed.functions
         self._elements |= closed.elements
         if usual:
             self._functions |= usual_functions(program)
+        if usual or fused:
             self._elements |= usual_elements(program)
 
     def without(self, names: Container[str]) -> Collection:

@@ -25,7 +25,7 @@ _HIDDEN: Final = 'extern "C" __attribute__((visibility("hidden")))'
 _WEAK: Final = 'extern "C" __attribute__((weak, visibility("hidden")))'
 """Of functions that several objects of a library may have."""
 _INTERPRETER: Final = ("work_block.cpp",)
-_EXECUTOR: Final = ("executor.cpp", *_INTERPRETER)
+_EXECUTOR: Final = ("executor.cpp", "programs.cpp", *_INTERPRETER)
 _TELLING: Final = "functions.cpp"
 _TOGETHER: Final = 12
 """Functions of one file: what reading the headers for each would take."""
@@ -271,14 +271,14 @@ def _table(
     lines += [f"{_HIDDEN} void {n}(void*, const void* const*, isize, bool*);" for n in elements]
     lines += [f"{_HIDDEN} vf {n}(vf, vf, vf);" for n in vectors.values()]
     lines += ["", "namespace infuse {", "", "static const NamedFunction functions[] = {"]
-    lines += [f'    {{"{n}", {n}, "{kinds}"}},' for n, kinds in functions.items()]
-    lines += ['    {"", nullptr, ""}};', "static const NamedElement elements[] = {"]
+    lines += [f'    {{"{n}\\0" "{kinds}", {n}}},' for n, kinds in functions.items()]
+    lines += ['    {"\\0", nullptr}};', "static const NamedElement elements[] = {"]
     cast = "(void (*)())"
     for name, function in elements.items():
         widths = "".join(str(element_bytes(t)) for t in (*function.takes, function.gives))
         vector = f"{cast}{vectors[name]}" if name in vectors else "nullptr"
-        lines.append(f'    {{"{name}", {name}, {vector}, "{widths}"}},')
-    lines.append('    {"", nullptr, nullptr, ""}};')
+        lines.append(f'    {{"{name}\\0" "{widths}", {name}, {vector}}},')
+    lines.append('    {"\\0", nullptr, nullptr}};')
     table = f"{{functions, {len(functions)}, elements, {len(elements)}}}"
     lines.append(f"extern const FunctionTable LIBRARY_TABLE = {table};")
     lines.append(f"extern const char* const LIBRARY_FACTS = {json.dumps(facts)};")

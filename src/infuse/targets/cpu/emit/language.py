@@ -41,6 +41,7 @@ class Cpp(Language):
     apart = "[[gnu::noinline]]"
     context, given = "Context& c", "*c"
     begin = "  const FlushSubnormals flush;\n"
+    anywhere = "INFUSE_ANYWHERE"
 
     def aggregate(self, braces: Aggregate) -> str:
         return f"{self.instance(braces.type, braces.template)}{{{self.fields(braces.items)}}}"

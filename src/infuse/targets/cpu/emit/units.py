@@ -197,7 +197,7 @@ def preamble(
     """
     headers = {"threads.hpp", "element.hpp", *more}.union(*map(headers_of, functions))
     if planning:
-        headers |= {"arena.h", "blocks.h", "failure.h", "options.h"}.union(
+        headers |= {"arena.h", "blocks.h", "failure.h", "options.h", "refusal.hpp"}.union(
             *map(call_headers, programs)
         )
         headers |= set().union(

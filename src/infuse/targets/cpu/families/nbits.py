@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
+from infuse.dtypes import DType
+from infuse.targets.cpu.families.base import (
+    Arguments,
+    Array,
+    Size,
+    Stores,
+    computes,
+    declared_in,
+    matrix,
+    writes,
+)
 
 WORD = 32
 FLOAT8_E4M3FN, FLOAT8_E5M2 = 43, 52
@@ -30,6 +40,18 @@ class NBitsSizes(NamedTuple):
     k: Size
     block: Size
     row: Size
+
+
+@declared_in("nbits_rounded.hpp")
+class RoundedSizes(NamedTuple):
+    """The same, codes being counted from `zero`."""
+
+    m: Size
+    n: Size
+    k: Size
+    block: Size
+    row: Size
+    zero: Size
 
 
 def unit_of(bits: int) -> tuple[int, int]:
@@ -93,12 +115,14 @@ def unpacked_codes(packed: Words, shape: tuple[int, int], bits: int, lanes: int)
     return np.ascontiguousarray(whole.transpose(0, 3, 1, 2).reshape(-1, rows)[:columns])
 
 
-def pack_steps(scales: Array, shifts: Array | None, lanes: int) -> Array:
+def pack_steps(
+    scales: Array, shifts: Array | None, lanes: int, dtype: DType = dtypes.float32
+) -> Array:
     """Scales and shifts [columns, blocks] as [panel, block, 1 or 2, column]."""
     (columns, blocks), width = scales.shape, 2 * lanes
     panels = -(-columns // width)
     kinds = [scales] if shifts is None else [scales, shifts]
-    packed = np.zeros((panels * width, blocks, len(kinds)), np.float32)
+    packed = np.zeros((panels * width, blocks, len(kinds)), dtype.numpy)
     for number, kind in enumerate(kinds):
         packed[:columns, :, number] = kind
     return np.ascontiguousarray(packed.reshape(panels, width, blocks, -1).transpose(0, 2, 3, 1))
@@ -126,12 +150,15 @@ def nbits_rounded(call: Arguments) -> Array:
     largest = np.abs(parts).max(-1, keepdims=True)
     inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 1e-36)
     rounded = np.rint(parts * inverse) * (largest.astype(np.float64) / 127)
-    weights = _matrix(s, words, steps, 4, int(call.template[0]), call.lanes)
+    bits, _, kinds = call.template
+    weights = _matrix(s, words, steps, int(bits), int(kinds), call.lanes, s.zero)
     product: Array = rounded.reshape(s.m, -1)[:, : s.k] @ weights
     return product
 
 
-def _matrix(s: Any, words: Array, steps: Array, kind: int, kinds: int, lanes: int) -> Array:
+def _matrix(
+    s: Any, words: Array, steps: Array, kind: int, kinds: int, lanes: int, zero: int | None = None
+) -> Array:
     """The matrix [k, n] that words and steps stand for."""
     bits = 8 if kind in _FLOATS else kind
     blocks, width = -(-s.k // s.block), 2 * lanes
@@ -140,7 +167,7 @@ def _matrix(s: Any, words: Array, steps: Array, kind: int, kinds: int, lanes: in
     codes = unpacked_codes(codes_as_stored, shape, bits, lanes)
     parts = steps[: panels * blocks * kinds * width].reshape(panels, blocks, kinds, width)
     wide = parts.astype(np.float64).transpose(2, 0, 3, 1).reshape(kinds, -1, blocks, 1)[:, : s.n]
-    numbers: Array = codes - float(1 << (bits - 1))
+    numbers: Array = codes - float(1 << (bits - 1) if zero is None else zero)
     if kind in _FLOATS:
         numbers = codes.view(_FLOATS[kind].numpy).astype(np.float64)
     weights = numbers.reshape(s.n, blocks, s.block) * wide[0]
@@ -148,3 +175,15 @@ def _matrix(s: Any, words: Array, steps: Array, kind: int, kinds: int, lanes: in
         weights = weights + wide[1]
     result: Array = weights.reshape(s.n, -1)[:, : s.k].T
     return result
+
+
+@writes("gather_codes")
+def gather_codes(call: Arguments) -> Stores:
+    """Columns of a matrix of codes."""
+    s, words, steps, indices, _ = call.arguments
+    bits, _, kinds, _ = call.template
+    matrix = _matrix(s, words, steps, int(bits), int(kinds), call.lanes, s.zero)
+    picked = indices[: s.m]
+    if ((picked < 0) | (picked >= s.n)).any():
+        raise IndexError("an index of a column that does not exist")
+    return {4: matrix.T[picked].astype(np.float32).reshape(-1)}

@@ -17,6 +17,7 @@ from infuse.targets.cpu.families.nbits import (
     FLOAT8_E4M3FN,
     FLOAT8_E5M2,
     NBitsSizes,
+    RoundedSizes,
     pack_codes,
     pack_steps,
     packed_words,
@@ -74,7 +75,10 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     sink = low.fusing.sink(
         f, group, natural(node.output.rank), bias=None if bias is None else low.storage.tensor(bias)
     )
+    sizes: NBitsSizes | RoundedSizes
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
+    if is_rounded:
+        sizes = RoundedSizes(*sizes, 8)
     words = low.program.packed(
         weights,
         ("nbits", op.N, op.K, op.block_size, op.bits, wide, int(lift), low.lanes),
@@ -87,7 +91,7 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     f.scratch(f"{kernel}_scratch", f"{kernel}.hpp", sizes)
     pointers = ", ".join(f.read(tensor) for tensor in (left, words, steps))
     if is_rounded:
-        f.call("nbits_rounded", f.sizes(sizes), pointers, sink, template=(kinds,))
+        f.call("nbits_rounded", f.sizes(sizes), pointers, sink, template=(4, "float", kinds))
     else:
         f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(kind or bits, kinds))
     f.finish(label(group))

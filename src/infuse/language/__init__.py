@@ -1,0 +1,1 @@
+"""Language models: decoders as graphs, their caches, and generation."""
