@@ -28,6 +28,7 @@ AT_RUN_TIME = {
     "GroupQueryAttention": "elements say how many keys there are",
     "MaxRoiPool": "the image of a region is an element",
     "MaxUnpool": "sizes are elements",
+    "PagedAttention": "rows and pages of sequences are elements",
     "Reshape": "sizes are elements",
     "RotaryEmbedding": "places in the tables are elements",
     "STFT": "the step and the length are elements",

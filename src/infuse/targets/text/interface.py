@@ -24,7 +24,7 @@ _REFUSED: Final = {
 """What a header says of code for processors of some kind."""
 _FURTHER: Final = {
     "tiles": ", or the system does not let the process use tile registers (AMX)",
-    "vector_bits": ", or its vectors have another length",
+    "vector_bits": ", or its vectors (SVE, RVV) have another length",
 }
 """What it says besides, by what metadata tell of the code."""
 
