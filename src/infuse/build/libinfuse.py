@@ -86,9 +86,11 @@ def publish_library(
     require_programs(target)
     if not (output / BUNDLED).is_file():
         check_replaceable(output)
-    return publish(
-        output, lambda folder: write_library(folder, functions, target, progress, toolchain)
-    )
+
+    def write(folder: Path) -> None:
+        write_library(folder, functions, target, progress, toolchain)
+
+    return publish(output, write)
 
 
 def read_library(folder: Path) -> LibraryFolder:

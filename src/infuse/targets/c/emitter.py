@@ -148,6 +148,9 @@ class CEmitter:
             files[EXAMPLE] = prefixed(bare_example(metadata), metadata.get("prefix", PREFIX))
         return files
 
+    def program_header(self) -> str:
+        raise UnsupportedOperatorError("the target c has no libraries that run programs")
+
     def closed(self) -> ClosedFunctions:
         raise UnsupportedOperatorError("the target c has no libraries of prebuilt kernels")
 

@@ -14,7 +14,9 @@ from infuse.targets.text.example import EXAMPLE, SIZE, command, example
 from infuse.targets.text.names import plain, prefixed
 
 _REFUSED: Final = {
-    "OR_REFUSED": ", or where the processor lacks\n * instructions@TILES@: infuse_error(NULL) tells",
+    "OR_REFUSED": (
+        ", or where the processor lacks\n * instructions@TILES@: infuse_error(NULL) tells"
+    ),
     "WHY_REFUSED": (
         '\n * For NULL: why the process may not open a context, "" where it is out of memory.'
     ),
