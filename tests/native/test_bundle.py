@@ -11,13 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import infuse
-from infuse.build.bundle import LIBRARY, bundle
+from infuse.build.bundle import bundle
+from infuse.build.libinfuse import LIBRARY
 from infuse.build.toolchain import ziglang
 from infuse.cli.main import app
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.options import CompileOptions
-from infuse.runtime.folder import BUNDLED, METADATA, PROGRAM, WEIGHTS
+from infuse.runtime.folder import BUNDLED, METADATA, MODEL_FILE
 from tests.native.builder import Builder
 from tests.native.test_c_interface import found_by_the_run, run, sizes, small_elements, two_symbols
 from tests.native.test_small_code import network
@@ -37,7 +38,7 @@ HOST = r"""
 static char memory[1 << 22] __attribute__((aligned(64)));
 
 int main(int count, char** names) {  // folder rows columns
-  static char program[1 << 20], why[128];
+  static char why[128];
   char path[999];
   int64_t symbols[] = {atoll(names[2])}, bytes, sizes[8], counts[16];
   const size_t elements = (size_t)(atoll(names[2]) * atoll(names[3]));
@@ -49,17 +50,13 @@ int main(int count, char** names) {  // folder rows columns
   FILE* file;
   (void)count;
   for (size_t i = 0; i < elements; i++) x[i] = (float)(i % 7);
-  snprintf(path, sizeof path, "%s/program.bin", names[1]);
+  snprintf(path, sizeof path, "%s/model.program", names[1]);
   if (!(file = fopen(path, "rb"))) return 2;
-  bytes = (int64_t)fread(program, 1, sizeof program, file);
+  bytes = (int64_t)fread(memory, 1, sizeof memory, file);
   fclose(file);
-  snprintf(path, sizeof path, "%s/weights.bin", names[1]);
-  if (!(file = fopen(path, "rb"))) return 3;
-  const int64_t weights = (int64_t)fread(memory, 1, sizeof memory, file);
-  fclose(file);
-  if (infuse_program_load(program, bytes / 2, memory, weights, NULL, why, sizeof why)) return 4;
+  if (infuse_program_read(memory, bytes / 2, why, sizeof why)) return 4;
   printf("%s\n", why);
-  model = infuse_program_load(program, bytes, memory, weights, NULL, why, sizeof why);
+  model = infuse_program_read(memory, bytes, why, sizeof why);
   if (!model) return puts(why), 5;
   infuse_options options;
   memset(&options, 0, sizeof options);
@@ -148,7 +145,7 @@ def test_the_header_has_the_functions_of_the_library(folder: Path) -> None:
     ).stdout
     names = {line.split()[-1] for line in shown.splitlines() if " T " in line}
     declared = set(re.findall(r"\binfuse_\w+(?=\()", (folder / BUNDLED).read_text()))
-    own = {"infuse_library", "infuse_function_table", "infuse_functions"}
+    own = {"infuse_library", "infuse_function_table", "infuse_functions", "infuse_program_load"}
     assert names == declared | own
 
 
@@ -168,12 +165,14 @@ def test_other_machines_get_bundles(tmp_path: Path) -> None:
     assert head[18] == 183  # EM_AARCH64
     metadata = json.loads((made / "layer" / METADATA).read_text())
     assert metadata["target"] == "android-arm64"
-    assert {PROGRAM, WEIGHTS} <= {file.name for file in (made / "layer").iterdir()}
+    assert MODEL_FILE in {file.name for file in (made / "layer").iterdir()}
 
 
 @pytest.mark.parametrize("target", ["wasm32", "windows", "armv7", "c", "cortex-m4", "ios"])
 def test_targets_without_bundles(target: str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="there are no bundles for the target"):
+    with pytest.raises(
+        OptionError, match="there are no libraries that run programs for the target"
+    ):
         bundled(tmp_path / "made", {"layer": layer()}, target=target)
     assert not (tmp_path / "made").exists()
 

@@ -1,5 +1,5 @@
-"""Libraries on processors that lack their instructions: a host in C gets a code and a text, where
-it would end with an illegal instruction.
+"""Libraries on processors that lack their instructions: a host in C gets a code and a text, and
+does not end with an illegal instruction.
 """
 
 import shutil

@@ -106,6 +106,9 @@ PAGES: Mapping[str, Page] = {
         instead={
             "--target linux-x86_64-v3-musl": "",
             "python -m ziglang cc -target x86_64-linux-musl -static": "cc",
+            "prebuilt --library -o kernels": (
+                "prebuilt detector.onnx classifier.onnx --only-models --library -o kernels"
+            ),
         },
         check=checks.c,
     ),

@@ -42,9 +42,8 @@ def bundle(
     folder with such a library, that runs the models, and none is compiled.
 
     OptionError for a target that has no such library or is not that of `library`, for a model of
-    which Python runs a part, and where the folder is something else. UnsupportedOperatorError for a
-    model that needs functions that `library` lacks. CompiledModelError for a `library` that is
-    none.
+    which Python runs a part, and where the folder is something else. UnsupportedOperatorError for
+    functions that `library` lacks. CompiledModelError for a `library` that is none.
     """
     path = Path(output)
     if not (path / BUNDLED).is_file() and not _is_bundle(path):

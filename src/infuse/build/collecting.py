@@ -27,9 +27,9 @@ def collected(
     plain: Iterable[Graph] = (),
 ) -> ClosedFunctions:
     """The closed functions of graphs, whichever of several kernels is chosen, of `usual` ones,
-    whose elementwise work also gets code of its own, and of `plain` ones, where several operations
-    are one at most: both for several numbers of threads, by which kernels are chosen. Graphs that
-    have no native code, or types that their operators do not take, are left out.
+    whose elementwise work also gets code of its own, and of `plain` ones, where it is data: both
+    for several numbers of threads, by which kernels are chosen. Graphs that have no native code, or
+    types that their operators do not take, are left out.
     """
     functions = emitter_of(target.machine).closed()
     for graph in graphs:

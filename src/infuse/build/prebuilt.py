@@ -182,7 +182,9 @@ def build_program(
             f"the library of prebuilt kernels lacks {len(missing)} of the functions that the model "
             f"needs: {named}",
             where=str(prebuilt.path),
-            hint="let the model be compiled",
+            hint="let the model be compiled"
+            if isinstance(prebuilt, Prebuilt)
+            else "make the library with this model: infuse prebuilt --library MODEL",
         )
     facts = {**_facts(prebuilt), "compiled": is_full_speed and not written.interprets}
     made = _made(written, program, {**metadata, "program": facts}, target, "prebuilt")

@@ -22,7 +22,7 @@ class Language(StatementText):
     `linkage`: what stands before a function, and `apart`: before one that is not to be inlined.
     `context`: the parameter of functions that is the context of a run, and `given`: what it is
     called with. `begin`: the first lines of a run. `anywhere`: what stands before functions that
-    also processors run that lack instructions of the others, where these may have any.
+    processors run which lack instructions of the others, where these may have any.
     """
 
     sizes, model = "d->", "m->"
