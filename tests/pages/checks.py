@@ -164,7 +164,7 @@ def c(reader: Reader) -> None:
     texts = {command: text for command, text in reader.outputs.items() if command.startswith("cc")}
     both = next(text for command, text in texts.items() if "main.c" in command)
     example = next(text for command, text in texts.items() if "model.so" in command)
-    assert len(texts) == 4
+    assert len(texts) == 5
     assert all(text == example for text in texts.values() if text != both)
     assert "outputs[0]: 8 4 1 1" in example
     ears, eyes = map(json.loads, both.splitlines())
