@@ -98,7 +98,7 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     sink = low.fusing.sink(f, group, order, inner=2 if merged else 1)
     f.scratch("attention_scratch", "attention.hpp", elements(sizes, type="AttentionShape"))
     causal = "true" if heads.causal else "false"
-    shape = elements(f.sizes(sizes), _scale(f, heads), causal)
+    shape = elements(f.sizes(sizes), scale_of(f, q.shape[3], heads.scale), causal)
     f.variable("AttentionShape", shape=shape)
     for name, tensor, type in (("valid", heads.valid, "int64_t"), ("sinks", heads.sinks, "float")):
         pointer = f"(const {type}*)nullptr" if tensor is None else f.read(tensor)
@@ -116,14 +116,13 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.finish(label(group))
 
 
-def _scale(f: FunctionWriter, heads: Heads) -> Expression:
-    """What the scores are multiplied by."""
-    size = heads.q.shape[3]
-    if heads.scale is None and not isinstance(size, int):
+def scale_of(f: FunctionWriter, size: Dim, scale: float | None) -> Expression:
+    """What the scores are multiplied by: 1/√size where `scale` is not stated."""
+    if scale is None and not isinstance(size, int):
         operands = (f.number(size),)
         return Calculated("1.0f / __builtin_sqrtf({})", operands, lambda n: 1 / math.sqrt(n))
-    scale = heads.scale if heads.scale is not None else 1 / math.sqrt(int(str(size)))
-    return f"{float(scale)!r}f"
+    number = scale if scale is not None else 1 / math.sqrt(int(str(size)))
+    return f"{float(number)!r}f"
 
 
 def _heads(low: Lowering, node: Node, index: int) -> Tensor:

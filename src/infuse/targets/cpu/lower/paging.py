@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from infuse import dtypes
 from infuse.ir.graph import Node
 from infuse.ir.states import is_state
@@ -15,6 +13,7 @@ from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.paging import PagedAttention
 from infuse.targets.cpu.families.paging import MOST_TOKENS, PagedSizes
+from infuse.targets.cpu.lower.attention import scale_of
 from infuse.targets.cpu.lower.linear import require_float32
 from infuse.targets.cpu.table import lowers
 
@@ -53,8 +52,8 @@ def paged_attention(low: Lowering, node: Node, group: Group) -> None:
         listed=pages.shape[1],
     )
     f.scratch("paged_attention_scratch", "paged_attention.hpp", sizes)
-    scale = 1 / math.sqrt(int(str(dim))) if op.scale is None else op.scale
-    numbers = (f"{float(scale)!r}f", f"{float(op.softcap)!r}f", str(op.left_window_size))
+    scale = scale_of(f, dim, op.scale)
+    numbers = (scale, f"{float(op.softcap)!r}f", str(op.left_window_size))
     heads = (_of_heads(low, f, node, index) for index in (8, 9))
     shape = elements(f.sizes(sizes), *numbers, *heads, type="PagedShape")
     of = elements(*map(f.read, lists), type="Sequences")
