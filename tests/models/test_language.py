@@ -14,6 +14,7 @@ from infuse.errors import InputError, ModelFileError, OptionError, UnsupportedOp
 from infuse.frontends.gguf.container import GgufFile
 from infuse.language import model as language
 from infuse.language.model import LanguageModel
+from infuse.language.templates import render
 from tests.support.gguf_writer import BYTE_VOCABULARY, decoder, gguf_bytes, tensor, written
 
 torch = pytest.importorskip("torch")
@@ -209,6 +210,31 @@ def test_chats_follow_the_template(model: LanguageModel) -> None:
     assert model.chat([{"role": "user", "content": "ab"}], max_tokens=3).prompt_tokens == 8
     with pytest.raises(InputError, match="has no role"):
         model.chat([{"content": "ab"}])
+
+
+@pytest.mark.row("L5")
+def test_templates_of_strangers() -> None:
+    """They loop, fail, and reach for what they must not have."""
+    messages = [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]
+    place = "{{ loop.index }}/{{ loop.length }}{{ m.content }}{{ loop.last }} "
+    every = f"{{% for m in messages %}}{place}{{% endfor %}}"
+    assert render(every, messages) == "1/2xFalse 2/2yTrue "
+    nested = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    for template in (
+        nested,
+        "{% for i in range(10 ** 9) %}{% endfor %}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{{ messages.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{{ 1 / 0 }}",
+        "{% for %}",
+        "{{ 'x' * 2000000 }}",
+        "{% include 'other' %}",
+    ):
+        with pytest.raises(ModelFileError, match="chat template"):
+            render(template, messages)
+    with pytest.raises(InputError, match="only one"):
+        render("{{ raise_exception('only one') }}", messages)
 
 
 @pytest.mark.row("L5")

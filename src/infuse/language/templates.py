@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -10,6 +11,9 @@ from infuse.errors import InputError, ModelFileError, UnsupportedOperatorError
 
 Message = Mapping[str, Any]
 _LONGEST = 1 << 20
+_ROUNDS = 1 << 20
+"""Rounds of all loops of a template together."""
+_COUNTED = "infuse_counted"
 
 
 class _Refused(Exception):
@@ -25,6 +29,7 @@ def render(template: str, messages: Sequence[Message], **values: Any) -> str:
     """
     try:
         import jinja2
+        import jinja2.nodes
         import jinja2.sandbox
     except ImportError as error:
         raise UnsupportedOperatorError(
@@ -40,11 +45,15 @@ def render(template: str, messages: Sequence[Message], **values: Any) -> str:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
+    environment.filters[_COUNTED] = _counter()
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     given = {"add_generation_prompt": True, **values, "messages": list(messages)}
     try:
-        text = environment.from_string(template).render(given)
+        tree = environment.parse(template)
+        for loop in tree.find_all(jinja2.nodes.For):
+            loop.iter = jinja2.nodes.Filter(loop.iter, _COUNTED, [], [], None, None)
+        text = environment.from_string(tree).render(given)
     except _Refused as error:
         raise InputError(f"the chat template refuses the messages: {error}") from error
     except (
@@ -63,3 +72,16 @@ def render(template: str, messages: Sequence[Message], **values: Any) -> str:
     if len(text) > _LONGEST:
         raise ModelFileError(f"the chat template makes {len(text)} characters of the messages")
     return text
+
+
+def _counter() -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """What hands on the elements of all loops, and ends those that never would."""
+    count = itertools.count(1)
+
+    def counted(elements: Iterable[Any]) -> Iterator[Any]:
+        for element in elements:
+            if next(count) > _ROUNDS:
+                raise OverflowError(f"its loops have more than {_ROUNDS} rounds")
+            yield element
+
+    return counted
