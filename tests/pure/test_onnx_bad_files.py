@@ -85,6 +85,7 @@ def test_the_small_model_is_well_formed() -> None:
         ),
         (b"PK\x03\x04" + bytes(60), "not an ONNX model", "zip archive"),
         (b"\x89HDF\r\n\x1a\n" + bytes(60), "not an ONNX model", "HDF5"),
+        (b"GGUF\x03" + bytes(60), "not an ONNX model", "infuse generate"),
         (b"\x1f\x8b\x08\x00" + bytes(60), "not an ONNX model", "gzip"),
         (b"\x80\x02}q\x00(X\x05\x00", "not an ONNX model", "pickle"),
         (b"\x1c\x00\x00\x00TFL3" + bytes(60), "not an ONNX model", "TensorFlow Lite"),

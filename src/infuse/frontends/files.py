@@ -21,6 +21,10 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
         "it is a zip archive, as PyTorch and Keras write; save it by torch.export, or as ONNX",
     ),
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras writes; load it with infuse.load"),
+    (
+        b"GGUF",
+        "it is a language model in GGUF; infuse generate and infuse.LanguageModel run it",
+    ),
     (b"\x1f\x8b", "it is compressed with gzip; decompress it first"),
     (b"\x80\x02", "it is a Python pickle, as PyTorch writes; save it by torch.export"),
     (b"\x80\x04", "it is a Python pickle; export the model to ONNX first"),
