@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,21 @@ def test_stop_texts_across_tokens(model: LanguageModel) -> None:
     assert cut.finish == "stop"
     pieces = list(model.stream("hello", max_tokens=60, ignore_eos=True))
     assert "".join(piece.text for piece in pieces) == free.text
+
+
+@pytest.mark.row("L5")
+def test_streams_in_turns_are_those_alone(model: LanguageModel) -> None:
+    def tokens(prompt: str) -> list[int | None]:
+        return [piece.token for piece in model.stream(prompt, max_tokens=9, ignore_eos=True)]
+
+    alone = [tokens(prompt) for prompt in ("one", "another")]
+    turns = [model.stream(prompt, max_tokens=9, ignore_eos=True) for prompt in ("one", "another")]
+    pieces = [[next(stream).token for stream in turns] for _ in range(9)]
+    assert [list(each) for each in zip(*pieces)] == alone
+    begun = model.stream("one", max_tokens=9)
+    next(begun)
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(tokens, ["one", "another"] * 3)) == alone * 3
 
 
 @pytest.mark.row("L5")

@@ -60,8 +60,8 @@ class LanguageModel:
     `threads`: of a run (default: all that this process may use). `context`: tokens of prompt and
     answer together at most (default: as many as the model takes, up to 8192). `cache`: what keys
     and values are stored as. `exact`: products take floats as they are, in place of rounding them
-    to 8 bits block by block. One answer is made at a time; what a prompt has in common with the
-    last prompt and answer is not run again.
+    to 8 bits block by block. One answer is made at a time, and streams that are read in turns run
+    their texts anew; what a prompt has in common with the last prompt and answer is not run again.
 
     ModelFileError and UnsupportedOperatorError for a file that is damaged or of another family.
     """
@@ -93,7 +93,7 @@ class LanguageModel:
         self._pages = np.arange(self._page_count, dtype=np.int64)[None]
         self._held: list[int] = []
         """The tokens whose keys and values are in the cache."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __enter__(self) -> LanguageModel:
         return self
@@ -159,8 +159,7 @@ class LanguageModel:
         the model does not have.
         """
         tokens, drawn = self._tokens_of(prompt), Sampling(**sampling)
-        with self._lock:
-            yield from self._stream(tokens, max_tokens, stop, ignore_eos, drawn)
+        yield from self._stream(tokens, max_tokens, stop, ignore_eos, drawn)
 
     def chat(self, messages: Sequence[Message], **how: Any) -> Answer:
         """The answer to messages, each with `role` and `content`, by the model's chat template.
@@ -203,9 +202,8 @@ class LanguageModel:
         sampler, texts = Sampler(sampling, self.decoder.words), StopTexts(stop)
         words, answer = self.vocabulary.detokenizer(), list(tokens)
         most = min(max_tokens, self.context - len(tokens))
-        logits = self._prompted(tokens)
         for count in range(1, most + 1):
-            token = sampler.draw(logits, answer)
+            token = sampler.draw(self._behind(answer), answer)
             if token in self.vocabulary.ends and not ignore_eos:
                 yield Piece(token, texts.push(words.finish()) + texts.finish(), "stop")
                 return
@@ -218,21 +216,25 @@ class LanguageModel:
                 yield Piece(token, text + texts.push(words.finish()) + texts.finish(), "length")
                 return
             yield Piece(token, text)
-            logits = self._run([token], [0])[0]
 
-    def _prompted(self, tokens: list[int]) -> np.ndarray[Any, Any]:
-        """The logits behind a prompt."""
-        first = self._common(tokens)
-        del self._held[first:]
-        for start in range(first, len(tokens), _AT_ONCE):
-            part = tokens[start : start + _AT_ONCE]
-            is_last = start + _AT_ONCE >= len(tokens)
-            logits = self._run(part, [len(part) - 1] if is_last else [])
+    def _behind(self, tokens: list[int]) -> np.ndarray[Any, Any]:
+        """The logits behind a text, of which what is not in the cache is run: mostly one token, and
+        more where another answer came between.
+        """
+        with self._lock:
+            first = self._common(tokens)
+            del self._held[first:]
+            for start in range(first, len(tokens), _AT_ONCE):
+                part = tokens[start : start + _AT_ONCE]
+                is_last = start + _AT_ONCE >= len(tokens)
+                logits = self._run(part, [len(part) - 1] if is_last else [])
         result: np.ndarray[Any, Any] = logits[0]
         return result
 
-    def _common(self, tokens: Sequence[int]) -> int:
-        """Tokens of a prompt that need not be run: never the last."""
+    def _common(self, tokens: list[int]) -> int:
+        """Tokens of a text that need not be run: never the last."""
+        if self._held == tokens[:-1]:
+            return len(self._held)
         count = 0
         for one, other in zip(tokens[:-1], self._held):
             if one != other:
