@@ -205,6 +205,31 @@ def test_stop_texts_across_tokens(model: LanguageModel) -> None:
 
 
 @pytest.mark.row("L5")
+def test_the_second_start_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file_of("llama", tmp_path)
+
+    def first(**how: Any) -> np.ndarray:
+        with LanguageModel(path, **how) as opened:
+            return opened.logits([1, 2, 3])
+
+    before = first()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("it is compiled again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("infuse.build.compile.compile_graph", refuse)
+        np.testing.assert_array_equal(first(), before)
+        with pytest.raises(AssertionError, match="compiled again"):
+            first(exact=True)
+        other = file_of("llama", tmp_path, seed=1)
+        with pytest.raises(AssertionError, match="compiled again"):
+            first()
+    assert other == path
+    assert not np.array_equal(first(), before)
+
+
+@pytest.mark.row("L5")
 def test_streams_in_turns_are_those_alone(model: LanguageModel) -> None:
     def tokens(prompt: str) -> list[int | None]:
         return [piece.token for piece in model.stream(prompt, max_tokens=9, ignore_eos=True)]

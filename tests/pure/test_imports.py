@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "targets.cpu": BASE | {"ir", "ops", "runtime", "targets", "targets.text", "lowering"},
     "build": BASE | {"ir", "ops", "runtime", "targets", "lowering"},
     "bindings": BASE | {"ir", "runtime", "targets", "targets.text", "build"},
-    "language": BASE | {"ir", "ops", "tracing", "frontends", "build"},
+    "language": BASE | {"ir", "ops", "tracing", "frontends", "build", "runtime"},
     "training": BASE | {"ir", "ops", "rewrite", "passes", "build", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
     "data": BASE | {"ir", "ops", "frontends"},

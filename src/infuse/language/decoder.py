@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from infuse.errors import ModelFileError
 from infuse.immutable import Immutable
 
 Floats = npt.NDArray[np.float32]
+PAGE: Final = 32
+"""Tokens of a page of the cache."""
 
 
 class Weights(Immutable, eq=False):

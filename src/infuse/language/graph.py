@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -20,11 +19,8 @@ from infuse.errors import ModelFileError
 from infuse.ir.graph import Graph, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import StateType, tensor
-from infuse.language.decoder import Decoder, Rope, Weights
+from infuse.language.decoder import PAGE, Decoder, Rope, Weights
 from infuse.tracing.importer import Importer
-
-PAGE: Final = 32
-"""Tokens of a page."""
 
 
 def decoder_graph(

@@ -12,17 +12,16 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from infuse import dtypes
-from infuse.build.compile import compile_graph
 from infuse.errors import InputError, OptionError, RuntimeFailure
 from infuse.frontends.gguf.container import GgufFile
 from infuse.frontends.gguf.vocabulary import Vocabulary
 from infuse.immutable import Immutable
-from infuse.language.architectures import decoder_of, weights_of
-from infuse.language.graph import PAGE, decoder_graph
+from infuse.language.architectures import decoder_of
+from infuse.language.compiling import compiled
+from infuse.language.decoder import PAGE
 from infuse.language.sampling import Sampler, Sampling
 from infuse.language.stopping import StopTexts
 from infuse.language.templates import Message, render
-from infuse.options import CompileOptions
 
 CACHES: Final = {"float16": dtypes.float16, "float32": dtypes.float32}
 _AT_ONCE: Final = 512
@@ -81,14 +80,7 @@ class LanguageModel:
         self.vocabulary = Vocabulary(file.metadata)
         self.decoder = decoder_of(file)
         self.context = self._context_of(context)
-        graph = decoder_graph(
-            self.decoder,
-            weights_of(file),
-            name=Path(path).stem,
-            rounded=not exact,
-            cache=CACHES[cache],
-        )
-        self._model = compile_graph(graph, CompileOptions(threads=threads))
+        self._model = compiled(file, self.decoder, threads, CACHES[cache], exact)
         self._states = self._empty(CACHES[cache].numpy)
         self._pages = np.arange(self._page_count, dtype=np.int64)[None]
         self._held: list[int] = []
