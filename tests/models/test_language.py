@@ -47,6 +47,7 @@ NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
     "attn_output": "self_attn.o_proj",
     "attn_q_norm": "self_attn.q_norm",
     "attn_k_norm": "self_attn.k_norm",
@@ -65,6 +66,30 @@ def file_of(family: str, path: Path, form: str = "F32", **fields: Any) -> Path:
         path / f"{family}.gguf",
         decoder(family, form=form, vocabulary=BYTE_VOCABULARY, layers=LAYERS[family], **own),
     )
+
+
+def fused(path: Path, to: Path) -> Path:
+    """A decoder of phi3 with the weights of one of qwen3, whose products are stored together."""
+    file = GgufFile(path)
+    tensors = {name: each.array() for name, each in file.tensors.items()}
+    for layer in range(2):
+        of = f"blk.{layer}"
+        for whole, parts in (
+            ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
+            ("ffn_up", ("ffn_gate", "ffn_up")),
+        ):
+            tensors[f"{of}.{whole}.weight"] = np.concatenate(
+                [tensors.pop(f"{of}.{part}.weight") for part in parts]
+            )
+        for name in ("attn_q_norm", "attn_k_norm"):
+            del tensors[f"{of}.{name}.weight"]
+    fields = {
+        name.replace("qwen3.", "phi3."): value
+        for name, value in file.metadata.items()
+        if name.startswith("qwen3.")
+    }
+    fields = {**BYTE_VOCABULARY, **fields, "general.architecture": "phi3"}
+    return written(to, gguf_bytes(fields, {n: tensor(w) for n, w in tensors.items()}))
 
 
 def peer_of(family: str, path: Path) -> Any:
@@ -134,6 +159,41 @@ def test_families_beside_transformers(
         np.testing.assert_allclose(model.logits(tokens), expected, atol=1e-4)
         monkeypatch.setattr(language, "_AT_ONCE", 1)
         np.testing.assert_allclose(model.logits(tokens[:20]), expected[:20], atol=1e-4)
+
+
+@pytest.mark.row("L1", "L2")
+def test_products_that_are_stored_together(tmp_path: Path) -> None:
+    """Phi-3, whose every layer sees a window."""
+    source = file_of("qwen3", tmp_path, **{"attention.sliding_window": 8})
+    path = fused(source, tmp_path / "phi3.gguf")
+    config = transformers.Phi3Config(
+        vocab_size=258,
+        hidden_size=WIDTH,
+        intermediate_size=HIDDEN,
+        num_hidden_layers=2,
+        num_attention_heads=HEADS,
+        num_key_value_heads=GROUPS,
+        max_position_embeddings=512,
+        original_max_position_embeddings=512,
+        rms_norm_eps=1e-6,
+        sliding_window=8,
+        pad_token_id=0,
+        tie_word_embeddings=False,
+        attn_implementation="eager",
+    )
+    peer = transformers.Phi3ForCausalLM(config).eval()
+    state = {
+        foreign_name("phi3", name).replace(".up_proj.", ".gate_up_proj."): torch.from_numpy(
+            np.ascontiguousarray(each.array())
+        )
+        for name, each in GgufFile(path).tensors.items()
+    }
+    peer.load_state_dict(state)
+    tokens = np.random.default_rng(1).integers(0, 258, 60)
+    with torch.no_grad():
+        expected = peer(torch.from_numpy(tokens)[None]).logits[0].numpy()
+    with LanguageModel(path, exact=True, cache="float32") as model:
+        np.testing.assert_allclose(model.logits(tokens), expected, atol=1e-4)
 
 
 @pytest.mark.row("L1", "L2", "L6")

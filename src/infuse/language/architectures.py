@@ -72,6 +72,12 @@ class Family:
 
     def _rope(self, size: int, interleaved: bool, base: float) -> Rope:
         channels = self.count("rope.dimension_count", size)
+        if any(name.startswith("rope_factors_") for name in self.file.tensors):
+            raise UnsupportedOperatorError(
+                "positions with factors for long and short texts are not supported",
+                where=self.where,
+                hint="use the model's form for short contexts",
+            )
         factors = self.file.tensors.get("rope_freqs.weight")
         kind = self.fields.text(f"{self.name}.rope.scaling.type", "none")
         if kind not in ("none", "linear"):
@@ -84,11 +90,11 @@ class Family:
             numbers = numbers * factors.array().astype(np.float32).reshape(-1)
         return Rope(channels, base, interleaved, numbers)
 
-    def windows(self, layers: int, every: int) -> tuple[int, ...]:
+    def windows(self, layers: int, every: int = 0) -> tuple[int, ...]:
         """Tokens that each layer sees before its own: all in each layer of number `every`."""
         window = self.count("attention.sliding_window", 0)
         local = window - 1 if window > 0 else -1
-        return tuple(-1 if (i + 1) % every == 0 else local for i in range(layers))
+        return tuple(-1 if every and (i + 1) % every == 0 else local for i in range(layers))
 
 
 def _llama(family: Family) -> Decoder:
@@ -99,6 +105,10 @@ def _llama(family: Family) -> Decoder:
 
 def _qwen(family: Family) -> Decoder:
     return family.decoder()
+
+
+def _phi3(family: Family) -> Decoder:
+    return family.decoder(windows=family.windows(family.count("block_count")))
 
 
 def _gemma3(family: Family) -> Decoder:
@@ -134,7 +144,7 @@ FAMILIES: Final[Mapping[str, Callable[[Family], Decoder]]] = {
     "qwen3": _qwen,
     "gemma2": _gemma2,
     "gemma3": _gemma3,
-    "phi3": _qwen,
+    "phi3": _phi3,
 }
 
 
