@@ -76,6 +76,10 @@ def test_what_cannot_be_changed_is_refused() -> None:
         {"lengths": np.array([129, 1])},
         {"starts": np.array([0, 71, 70])},
         {"starts": np.array([1, 69, 70])},
+        {"starts": np.array([0, 2**32, 70])},
+        {"starts": np.array([0, -(2**63), 70])},
+        {"lengths": np.array([2**32 + 100, 1])},
+        {"lengths": np.array([-(2**63), 1])},
         {"starts": np.array([0, 69, 71])},
     ],
 )

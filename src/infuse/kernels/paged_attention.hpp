@@ -51,8 +51,9 @@ constexpr isize WRITES = 1 << 14;          // elements that are worth a thread
 inline bool fits(const PagedShape& s, const Sequences& of) {
   if (of.starts[0] != 0 || of.starts[s.sequences] > s.tokens) return false;
   for (isize i = 0; i < s.sequences; ++i) {
-    const isize length = isize(of.lengths[i]), rows = isize(of.starts[i + 1] - of.starts[i]);
-    if (rows < 0 || length < rows || length > s.listed * s.page) return false;
+    const int64_t length = of.lengths[i], from = of.starts[i], to = of.starts[i + 1];
+    if (to < from || to > s.tokens || length < to - from || length > int64_t(s.listed) * s.page)
+      return false;
     for (isize j = 0; j * s.page < length; ++j) {
       const int64_t page = of.pages[i * s.listed + j];
       if (page < 0 || page >= s.pool) return false;
