@@ -15,7 +15,7 @@ inline bool gather_codes(Context& c, const RoundedSizes& s, const int32_t* w, co
   using namespace nbits_detail;
   const isize words = panel_size<BITS>(s), blocks = padded(s) / s.block;
   for (isize i = 0; i < s.m; ++i)
-    if (indices[i] < 0 || isize(indices[i]) >= s.n) {
+    if (indices[i] < 0 || int64_t(indices[i]) >= s.n) {
       c.note_index(isize(indices[i]), s.n);
       return false;
     }
