@@ -165,7 +165,7 @@ def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) ->
     make.output(node.output)
     program, _ = generate(make.graph, Target.resolve("native"))
     calls = "".join(line for step in program.steps for line in CPP.body_of(step.function))
-    assert f"nbits_rounded<{1 + zeros}>" in calls
+    assert f"nbits_rounded<4, float, {1 + zeros}>" in calls
     for threads in (1, 2):
         with infuse.compile(make.graph, infuse.CompileOptions(threads=threads)) as model:
             for count in (*range(1, 10), 200):
