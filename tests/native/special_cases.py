@@ -103,6 +103,8 @@ NOT_FINITE: Final = {
         ("GRU", "LSTM", "LinearAttention"), "states are float32, in the interpreter float64"
     ),
     "MatMulNBits": "a weight of nothing may be off by a rounding, which infinities show",
+    "MatMulBlocks": "what codes are counted from is summed apart, and infinities of both cancel",
+    "PagedAttention": "values that a token does not see may meet a weight of nothing",
     "SwiGLU": "the sigmoid of -100 is below the smallest normal number",
 }
 """Operators of which results may differ beside NaN and infinities, and why."""

@@ -27,11 +27,12 @@ inline bool gather_codes(Context& c, const RoundedSizes& s, const int32_t* w, co
       float* row = y + i * s.k;
       for (isize k = 0; k < s.k; k += L::ROWS, from += NR) {
         const Step* own = step + k / s.block * STEPS * NR;
-        const float scale = float(own[0]), shift = STEPS == 2 ? float(own[(STEPS - 1) * NR]) : 0.0f;
+        const float scale = float(own[0]), shift = float(own[(STEPS - 1) * NR]);
         for (int j = 0; j < L::CODES; ++j) {
           const isize at = k + L::row(0, j);
           const int32_t code = int32_t(uint32_t(*from) >> (j * BITS) & ((1u << BITS) - 1));
-          if (at < s.k) row[at] = float(code - int32_t(s.zero)) * scale + shift;
+          const float number = float(code - int32_t(s.zero)) * scale;
+          if (at < s.k) row[at] = STEPS == 2 ? number + shift : number;
         }
       }
     }

@@ -213,7 +213,7 @@ INFUSE_API const char* infuse_metadata(void) {
 
 INFUSE_API const char* infuse_status(int code) { return status_text(code); }
 
-static int create_context(const infuse_options* options, void** context) {
+static int infuse_create_context(const infuse_options* options, void** context) {
   if (!options_valid(options, INT64_C(64), false)) return INFUSE_BAD_OPTIONS;
   const Heap heap = {options->allocate, options->release, options->heap};
   Model* m = (Model*)memory_zeros(&heap, sizeof(Model));
@@ -232,21 +232,21 @@ static int create_context(const infuse_options* options, void** context) {
   return INFUSE_OK;
 }
 
-static void* open_context(const void* weights, int threads) {
+static void* infuse_open_context(const void* weights, int threads) {
   const infuse_options options = usual_options(weights, threads);
   void* context;
-  return create_context(&options, &context) == INFUSE_OK ? context : NULL;
+  return infuse_create_context(&options, &context) == INFUSE_OK ? context : NULL;
 }
 
 INFUSE_API INFUSE_ANYWHERE int infuse_create(const infuse_options* options, void** context) {
   *context = NULL;
   if (refusal()) return INFUSE_REFUSED;
-  return create_context(options, context);
+  return infuse_create_context(options, context);
 }
 
 INFUSE_API INFUSE_ANYWHERE void* infuse_open(const void* weights, int threads) {
   if (refusal()) return NULL;
-  return open_context(weights, threads);
+  return infuse_open_context(weights, threads);
 }
 
 INFUSE_API void infuse_cancel(void* context, int cancel) {
