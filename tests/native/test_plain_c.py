@@ -120,6 +120,21 @@ def test_sizes_that_a_run_finds_and_loops_are_native(name: str) -> None:
                     np.testing.assert_allclose(results[output], expected, rtol=2e-6, strict=True)
 
 
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_product_without_axes(size: int) -> None:
+    graph = parse("""graph "dot" (%a: float32[n], %b: float32[n]) {
+      %c = MatMul(%a, %b)
+      %y = Relu(%c)
+      return y = %y
+    }""")
+    rng = np.random.default_rng(size)
+    feeds = {name: rng.random(size, np.float32) for name in ("a", "b")}
+    with compile_graph(graph, OPTIONS) as compiled:
+        result = compiled.run(feeds)["y"]
+    np.testing.assert_allclose(result, feeds["a"] @ feeds["b"], rtol=1e-6)
+    assert result.shape == ()
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_network_of_any_batch(batch: int) -> None:
     graph = network()

@@ -102,7 +102,7 @@ def _add_work(
         low.fusing.sink(f, group, order, bias=bias)
     (work,) = (each.work for each in inner if isinstance(each, Work))
     rows = f.number(dims.product(shape[axis] for axis in order[:-1]))
-    columns = f.number(shape[order[-1]])
+    columns = f.number(shape[order[-1]] if order else 1)
     f.checks = f.checks or work.divides
     f.add(RowWork(rows, columns, together, call, line, dtype, work))
 
