@@ -19,18 +19,6 @@ def is_state(value: Value) -> bool:
     return isinstance(value.type, StateType)
 
 
-def state_before(value: Value) -> Value | None:
-    """The state that the producer of `value` has changed into it; None for an input."""
-    node = value.producer
-    if node is None:
-        return None
-    number = getattr(node.op, "updates", {}).get(value.index)
-    before = None if number is None else node.input(number)
-    if before is None or not is_state(before):
-        raise GraphError(f"{node.kind} makes the state {value.name!r} of no other")
-    return before
-
-
 def results_of(graph: Graph) -> list[tuple[str, Value]]:
     """The outputs of a graph that are no states, by name."""
     pairs = zip(graph.output_names, graph.outputs)
@@ -55,4 +43,10 @@ def check_states(graph: Graph) -> None:
         (user, index), *_ = value.uses
         if isinstance(user, Node) and index not in getattr(user.op, "updates", {}).values():
             raise GraphError(f"{user.kind} does not say what becomes of it", where=place)
-        state_before(value)
+        node = value.producer
+        if node is None:
+            continue
+        number = getattr(node.op, "updates", {}).get(value.index)
+        before = None if number is None else node.input(number)
+        if before is None or not is_state(before):
+            raise GraphError(f"{node.kind} makes it of no other state", where=place)

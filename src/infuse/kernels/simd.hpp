@@ -370,7 +370,8 @@ INFUSE_INLINE bool is_bound(vf b) {
 #endif
 }  // namespace detail
 
-// NaN if either operand is NaN, the first if they are equal (zeros of both signs are). One instruction when b is a constant.
+// NaN if either operand is NaN, the first if they are equal (zeros of both signs are). One
+// instruction when b is a constant.
 INFUSE_INLINE vf max(vf a, vf b) {
 #if defined(INFUSE_MAX)
   if (detail::is_bound(b)) {

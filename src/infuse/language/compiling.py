@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from infuse.dtypes import DType
-from infuse.errors import InfuseError
 from infuse.frontends.gguf.container import GgufFile
 from infuse.language.decoder import Decoder
 from infuse.runtime.build_keys import key_of
@@ -18,6 +14,7 @@ from infuse.runtime.cpus import available_cpus
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.places import cache_root
+from infuse.runtime.recorded import recorded_model
 from infuse.runtime.records import Records
 
 _MOST: Final = 1024
@@ -34,7 +31,7 @@ def compiled(
     contents = "".join(sha256_of(path) for path in file.paths)
     key = key_of(hashlib.sha256(contents.encode()).hexdigest(), "language", settings)
     records = Records(cache_root() / "language", _MOST)
-    model = _recorded(records, key) if key else None
+    model = recorded_model(records.read(key)) if key else None
     if model is not None:
         return model
     from infuse.build.compile import compile_graph
@@ -49,18 +46,3 @@ def compiled(
     if key and isinstance(made, CompiledModel):
         records.write(key, {"folder": str(made.folder), "threads": made.threads})
     return made
-
-
-def _recorded(records: Records, key: str) -> CompiledModel | None:
-    """The model of a record; None where there is none, or its folder is gone or damaged."""
-    record = records.read(key)
-    try:
-        if record is None:
-            return None
-        folder = Path(record["folder"])
-        model = CompiledModel.load(folder, record["threads"])
-    except (OSError, LookupError, TypeError, ValueError, InfuseError):
-        return None  # compiling says what is wrong, if anything is
-    with suppress(OSError):  # a read-only cache does not keep the time of use
-        os.utime(folder)
-    return model

@@ -141,7 +141,7 @@ class _Builder:
         return self.make("Mul", self.make("Tanh", self.make("Div", logits, cap)), cap)
 
     def _norm(self, x: Value, name: str) -> Value:
-        scale = self._floats(f"{name}.weight", x.shape[-1])
+        scale = self._floats(f"{name}.weight", _columns(x))
         return self.make("RMSNormalization", x, scale, axis=-1, epsilon=self.decoder.epsilon)
 
     def _after(self, x: Value, name: str) -> Value:
@@ -153,12 +153,12 @@ class _Builder:
         if f"{name}.weight" not in self.weights:
             return rows
         size = self.decoder.size
-        heads = self._shaped(rows, -1, int(str(rows.shape[1])) // size, size)
-        return self._shaped(self._norm(heads, name), -1, int(str(rows.shape[1])))
+        heads = self._shaped(rows, -1, _columns(rows) // size, size)
+        return self._shaped(self._norm(heads, name), -1, _columns(rows))
 
     def _turned(self, i: int, rows: Value, heads: int) -> Value:
         """Rows (tokens, heads · size), each head turned by its place."""
-        rope, width = self.decoder.ropes[i], int(str(rows.shape[1]))
+        rope, width = self.decoder.ropes[i], _columns(rows)
         turned = self.make(
             "RotaryEmbedding",
             self._shaped(rows, 1, -1, width),
@@ -194,8 +194,8 @@ class _Builder:
             )
         return weights
 
-    def _floats(self, name: str, *shape: object) -> Value:
-        weights = self._weights(name, *(int(str(size)) for size in shape))
+    def _floats(self, name: str, *shape: int) -> Value:
+        weights = self._weights(name, *shape)
         if weights.format:
             raise ModelFileError(f"the tensor {name!r} is stored as {weights.format}")
         return self.make.constant(weights.elements, name)
@@ -206,7 +206,7 @@ class _Builder:
         """Products of rows with several matrices, which may be stored as one; at once where they
         are stored alike.
         """
-        make, width = self.make, int(str(x.shape[-1]))
+        make, width = self.make, _columns(x)
         if f"{names[0]}.weight" not in self.weights:
             result = self._product(x, whole, sum(parts))
         else:
@@ -224,9 +224,7 @@ class _Builder:
 
     def _product(self, x: Value, name: str, columns: int) -> Value:
         """Rows times the transpose of a matrix, and what is added."""
-        result = self._multiplied(
-            x, self._weights(f"{name}.weight", columns, int(str(x.shape[-1])))
-        )
+        result = self._multiplied(x, self._weights(f"{name}.weight", columns, _columns(x)))
         if f"{name}.bias" in self.weights:
             result = self.make("Add", result, self._floats(f"{name}.bias", columns))
         return result
@@ -244,3 +242,10 @@ class _Builder:
             return self.make("Gather", self.make.constant(weights.elements), tokens, axis=0)
         op = make_operator("infuse", "GatherBlocks", {"format": weights.format})
         return self.make.apply(op, [self.make.constant(weights.elements), tokens])[0]
+
+
+def _columns(rows: Value) -> int:
+    """Elements of a row, which the decoder's sizes say."""
+    size = rows.shape[-1]
+    assert isinstance(size, int)
+    return size

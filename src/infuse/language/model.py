@@ -114,7 +114,6 @@ class LanguageModel:
         """
         begun = time.perf_counter()
         tokens = self._tokens_of(prompt)
-        pieces: list[Piece] = []
         with self._lock:
             before = self._common(tokens)
             stream = self._stream(tokens, max_tokens, stop, ignore_eos, Sampling(**sampling))
@@ -175,11 +174,8 @@ class LanguageModel:
         with self._lock:
             self._held = []
             own = self._tokens_of(list(tokens))
-            parts = [
-                self._run(own[i : i + _AT_ONCE], range(len(own[i : i + _AT_ONCE])))
-                for i in range(0, len(own), _AT_ONCE)
-            ]
-        return np.concatenate(parts)
+            parts = (own[i : i + _AT_ONCE] for i in range(0, len(own), _AT_ONCE))
+            return np.concatenate([self._run(part, range(len(part))) for part in parts])
 
     def _stream(
         self,

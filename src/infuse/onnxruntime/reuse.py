@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
@@ -27,6 +26,7 @@ from infuse.runtime.extensions import is_extended
 from infuse.runtime.interface import COMPILED, PREBUILT, Model
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.places import cache_root
+from infuse.runtime.recorded import recorded_model
 from infuse.runtime.records import Records
 from infuse.runtime.swapping import SwappingModel
 
@@ -94,14 +94,9 @@ class Reuse:
         try:
             if record is None or not self._is_same(record["files"]):
                 return None
-            folder = Path(record["folder"])
-            model = CompiledModel.load(folder, record["threads"])
         except (OSError, LookupError, TypeError, ValueError, InfuseError):
-            # a record of what is there no more: compiling says what is wrong, if anything is
             return None
-        with suppress(OSError):  # a read-only cache does not keep the time of use
-            os.utime(folder)
-        return model
+        return recorded_model(record)
 
     def _is_same(self, files: Mapping[str, str]) -> bool:
         """Whether the files beside the model that its data lies in have the content of then."""

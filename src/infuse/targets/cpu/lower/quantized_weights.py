@@ -103,34 +103,37 @@ def _stored(low: Lowering, node: Node, value: Value, *, centered: bool) -> _Stor
     assert isinstance(op, MatMulBlocks | GatherBlocks)
     if weights is None:
         low.unsupported(node, "weights that are computed")
-    n = len(weights)
-    made: dict[int, _Codes] = {}
 
     def codes(array: Array) -> _Codes:
-        if not made:
-            made[0] = _codes(op.blocks.parts(array), centered)
-        return made[0]
+        return _codes(op.blocks.parts(array), centered)
 
+    # Of what is unpacked only these facts stay: packing unpacks one matrix after the other again.
     own = codes(weights)
-    k = own.codes.shape[1]
-    how = (op.format, own.bits, own.zero, low.lanes)
+    (n, k), blocks, group = own.codes.shape, own.scale.shape[1], own.group
+    bits, zero, dtype = own.bits, own.zero, own.dtype
+    kinds = 1 if own.shift is None else 2
+    how = (op.format, bits, zero, low.lanes)
+
+    def packed_steps(array: Array) -> Array:
+        made = codes(array)
+        return pack_steps(made.scale, made.shift, low.lanes, dtype)
+
     words = low.program.packed(
         weights,
         ("blocks", *how),
-        packed_words((n, k), own.bits, low.lanes),
-        lambda array: pack_codes(codes(array).codes, own.bits, low.lanes),
+        packed_words((n, k), bits, low.lanes),
+        lambda array: pack_codes(codes(array).codes, bits, low.lanes),
         dtypes.int32,
     )
-    kinds = 1 if own.shift is None else 2
     columns = -(-n // (2 * low.lanes)) * 2 * low.lanes
     steps = low.program.packed(
         weights,
-        ("steps of blocks", *how, own.dtype.name),
-        columns * own.scale.shape[1] * kinds,
-        lambda array: pack_steps(codes(array).scale, codes(array).shift, low.lanes, own.dtype),
-        own.dtype,
+        ("steps of blocks", *how, dtype.name),
+        columns * blocks * kinds,
+        packed_steps,
+        dtype,
     )
-    return _Stored(n, k, own.group, own.bits, own.zero, words, steps, kinds)
+    return _Stored(n, k, group, bits, zero, words, steps, kinds)
 
 
 @dataclass
