@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.ir.graph import Array
+from infuse.ops.domains.microsoft_bits import unpacked as whole_bytes
 
 
 def unpacked(words: Array, bits: int) -> npt.NDArray[np.uint8]:
@@ -15,12 +16,8 @@ def unpacked(words: Array, bits: int) -> npt.NDArray[np.uint8]:
     """
     n, size = len(words), 4 * words.shape[1]
     content = np.ascontiguousarray(words).view(np.uint8).reshape(n, size)
-    if bits == 8:
-        return content
-    if bits in (2, 4):
-        shifts = np.arange(0, 8, bits, dtype=np.uint8)
-        numbers: npt.NDArray[np.uint8] = content[:, :, None] >> shifts & np.uint8((1 << bits) - 1)
-        return numbers.reshape(n, size * 8 // bits)
+    if 8 % bits == 0:
+        return whole_bytes(content, bits)
     single = np.unpackbits(content, axis=1, bitorder="little")
     count = size * 8 // bits
     single = single[:, : count * bits].reshape(n, count, bits)

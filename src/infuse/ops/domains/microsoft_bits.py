@@ -235,7 +235,7 @@ def bytes_of(numbers: Array, bits: int) -> Array:
 def unpacked(x: Array, bits: int) -> Array:
     """Bytes as numbers of few bits each, lowest first, along the last axis."""
     parts = [(x >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
-    return np.stack(parts, axis=-1).reshape(*x.shape[:-1], -1)
+    return np.stack(parts, axis=-1).reshape(*x.shape[:-1], x.shape[-1] * len(parts))
 
 
 def _unpacked(make: GraphBuilder, x: Value, bits: int, to: DType) -> Value:
